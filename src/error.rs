@@ -1,8 +1,14 @@
-//! What a failure means: whether a retry can help, which exit code it ends the process with, and what cures it.
+//! Meaning of a failure: whether a retry can help, the exit code of the process, and the fix.
 
 use std::error::Error;
 
-/// Whether trying again can help.
+use connect_data::OptionError;
+#[cfg(not(feature = "parquet"))]
+pub(crate) use connect_data::error::not_built;
+pub(crate) use connect_data::error::{causes, chain};
+use connect_data::transform::error::TransformError;
+
+/// The class of an error: it decides whether trying again can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// The same attempt may succeed later: a server restarts, a network heals.
@@ -31,36 +37,40 @@ pub enum Exit {
     KafkaUnreachable = 5,
     /// A row cannot be routed, converted or sent.
     Row = 6,
-    /// The replication slot is gone or invalidated.
+    /// The replication slot is gone or invalidated, or it is not where outboxd left it: rows may be missing.
     SlotLost = 7,
     /// A second signal aborted the drain.
     Interrupted = 130,
 }
 
+impl Class {
+    /// Returns the name for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::Definite => "definite",
+            Self::Config => "configuration",
+        }
+    }
+}
+
 impl Exit {
-    /// The number the operating system sees.
+    /// Returns the number for the operating system.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
     }
 }
 
-/// Returns why something cannot be used in a build without the cargo feature that has it.
-#[cfg(not(all(feature = "cel", feature = "parquet", feature = "protobuf")))]
-pub(crate) fn not_built(what: &str, feature: &str) -> String {
-    format!(
-        "this build has no {what}; the image of outboxd has it, and so has cargo build --release --features {feature}"
-    )
-}
-
-/// An error that can say what it means and what to type to cure it.
+/// An error with a class, an exit code and a fix.
 ///
-/// The `Display` text says what failed, in the user's names, and where; [`Error::source`] says why.
+/// The `Display` text names what failed, in the user's names, and where; [`Error::source`] is the reason.
 pub trait Diagnose: Error {
-    /// Whether a retry can help.
+    /// Returns the class, which decides whether a retry can help.
     fn class(&self) -> Class;
 
-    /// The exit code when the process gives up on this error.
+    /// Returns the exit code when the process gives up on this error.
     fn exit(&self) -> Exit {
         match self.class() {
             Class::Config => Exit::Usage,
@@ -68,13 +78,25 @@ pub trait Diagnose: Error {
         }
     }
 
-    /// What to run or to set, as sentences or as a command that can be copied.
+    /// Returns the fix, as sentences or as a command that can be copied.
     fn cure(&self) -> Option<String> {
         None
     }
 }
 
-/// The error, its causes and its cure, as a person reads them.
+impl Diagnose for OptionError {
+    fn class(&self) -> Class {
+        Class::Config
+    }
+}
+
+impl Diagnose for TransformError {
+    fn class(&self) -> Class {
+        Class::Definite
+    }
+}
+
+/// Formats the error, its causes and its fix for a person.
 #[must_use]
 pub fn report(error: &dyn Diagnose) -> String {
     let mut text = format!("error: {error}");
@@ -86,15 +108,4 @@ pub fn report(error: &dyn Diagnose) -> String {
         text.push_str(&cure.replace('\n', "\n          "));
     }
     text
-}
-
-/// The causes of an error, the nearest first.
-pub(crate) fn causes<'e>(error: &'e (dyn Error + 'e)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
-    std::iter::successors(error.source(), |cause: &&'e (dyn Error + 'static)| (*cause).source())
-}
-
-/// The error and its causes on one line.
-#[must_use]
-pub(crate) fn chain(error: &dyn Error) -> String {
-    causes(error).fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

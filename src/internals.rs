@@ -1,4 +1,4 @@
-//! Not part of the interface: what this project's own tests, benchmarks and fuzz targets use of the parts.
+//! Internal interface of this project's own tests, benchmarks and fuzz targets. Not part of the interface.
 
 pub mod ack {
     pub use crate::ack::{Ledger, Ticket};
@@ -16,21 +16,9 @@ pub mod cli {
 pub mod config {
     pub use crate::config::Sources;
 }
-pub mod connect {
-    pub use crate::connect::{Field, Kind, NameAdjustment, Schema, TopicNaming, Value};
-    pub mod column {
-        pub use crate::connect::column::{
-            ColumnCodec, ColumnDescription, ColumnOptions, ColumnRules, TypeKind,
-        };
-    }
-    pub mod converter {
-        pub use crate::connect::converter::{
-            ConvertError, Converter, Converters, Destination, JsonConverter,
-        };
-        pub mod registered {
-            pub use crate::connect::converter::registered::{Registration, SchemaId, SchemaIds};
-        }
-    }
+#[cfg(feature = "io")]
+pub mod credentials {
+    pub use crate::credentials::Source;
 }
 pub mod error {
     pub use crate::error::{Diagnose, Exit, report};
@@ -45,11 +33,6 @@ pub mod outbox {
         RouteContext, RouteError, check_topic_name,
     };
 }
-pub mod pgoutput {
-    pub use crate::pgoutput::{
-        Column, ColumnValue, Message, OldTuple, Relation, RelationCache, ReplicaIdentity, Tuple, decode,
-    };
-}
 #[cfg(feature = "io")]
 pub mod postgres {
     pub use crate::postgres::{Connection, ReplicationStream, ServerOptions, TlsOptions, TlsSetup};
@@ -57,11 +40,6 @@ pub mod postgres {
 #[cfg(feature = "io")]
 pub mod relay {
     pub use crate::relay::{Control, Error, Relay, Target};
-}
-pub mod replication {
-    pub use crate::replication::{
-        CreateSlot, Feedback, ReplicationMessage, SlotKind, StandbyStatusUpdate, StartReplication, decode,
-    };
 }
 pub mod secret {
     pub use crate::secret::Secret;
@@ -78,13 +56,4 @@ pub mod throwaway {
     pub use crate::throwaway::{
         Authentication, Certificate, Options, Release, StopMode, ThrowawayPostgres, unused_port,
     };
-}
-pub mod transaction {
-    pub use crate::transaction::Assembler;
-}
-pub mod wal {
-    pub use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
-}
-pub mod wire {
-    pub use crate::wire::{BackendMessage, Frame, READ_BYTES, ReceiveBuffer};
 }

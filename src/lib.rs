@@ -26,19 +26,11 @@
 mod error;
 mod secret;
 
-mod wal;
-mod wire;
-
 mod ack;
 mod change;
-mod connect;
 mod outbox;
-mod pgoutput;
-mod replication;
 mod signal;
 mod source_offset;
-mod trace;
-mod transaction;
 mod verification;
 
 #[cfg(feature = "io")]
@@ -47,6 +39,8 @@ mod cleanup;
 pub mod cli;
 #[cfg(feature = "io")]
 mod config;
+#[cfg(feature = "io")]
+mod credentials;
 #[cfg(feature = "io")]
 mod http;
 #[cfg(feature = "io")]
@@ -67,6 +61,10 @@ mod relay;
 mod telemetry;
 #[cfg(feature = "demo")]
 mod throwaway;
+
+use connect_data as connect;
+use connect_data::trace;
+use pg_replication::{pgoutput, replication, transaction, wal, wire};
 
 /// Not part of the interface.
 #[doc(hidden)]

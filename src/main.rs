@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use tikv_jemallocator::Jemalloc;
 
-/// For the C libraries as well.
+/// Allocator, for the C libraries as well.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

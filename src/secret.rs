@@ -13,7 +13,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The secret itself, for handing it to a server.
+    /// Returns the secret itself, for handing it to a server.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

@@ -1,14 +1,14 @@
 use std::time::Instant;
 
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 
 use crate::lab::Lab;
 use crate::options::Options;
 
-/// What the members of the payload take beside its filling, about.
+/// Approximate size of the payload without its filling.
 const PAYLOAD_BYTES_BESIDE: u64 = 190;
 
-/// What was committed.
+/// Committed rows.
 #[derive(Debug)]
 pub(crate) struct Backlog {
     /// Behind it.

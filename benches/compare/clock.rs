@@ -7,7 +7,7 @@ pub(crate) fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-/// Microseconds since 1970, of the machine that also runs the servers.
+/// Returns microseconds since 1970, of the machine that also runs the servers.
 pub(crate) fn unix_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     i64::try_from(since.as_micros()).unwrap()

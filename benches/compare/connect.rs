@@ -17,7 +17,7 @@ use crate::support::watcher::{Watcher, signal};
 const STARTED_WITHIN: Duration = Duration::from_secs(180);
 const HEAP: &str = "-Xmx2g";
 const LOG4J2: &str = include_str!("../../tests/support/kafka-log4j2.xml");
-/// Short pauses; the password is one that nobody asks for.
+/// Short pauses; the password is never requested.
 const TUNED: [(&str, &str); 2] = [("database.password", "none"), ("poll.interval.ms", "10")];
 /// For a backlog: larger batches and a larger queue than the defaults.
 const TUNED_TO_DRAIN: [(&str, &str); 4] = [
@@ -72,7 +72,7 @@ impl Worker {
         self.process.id()
     }
 
-    /// What the worker has logged, warnings and above; its end only.
+    /// Returns the end of the worker's log: warnings and above.
     pub(crate) fn log(&self) -> String {
         let log = fs::read_to_string(self.watcher.folder().join("log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();

@@ -15,9 +15,9 @@ pub(crate) struct Consumer(BaseConsumer);
 /// A record that has come.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
-    /// When its row was written, in microseconds since 1970.
+    /// Time at which its row was written, in microseconds since 1970.
     pub(crate) written_us: i64,
-    /// How long ago that was.
+    /// Time since then.
     pub(crate) latency: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Consumer {
         Self(consumer)
     }
 
-    /// The next record, if one comes in time.
+    /// Returns the next record, if one arrives in time.
     pub(crate) fn next(&self, within: Duration) -> Option<Arrival> {
         let record = self.0.poll(within)?.unwrap();
         let now_us = unix_us();
@@ -47,7 +47,7 @@ impl Consumer {
     }
 }
 
-/// The member `t` of the payload, whatever a converter has wrapped it in.
+/// Returns the member `t` of the payload, whatever a converter has wrapped it in.
 fn written_us(value: &[u8]) -> i64 {
     let mut value: Value = serde_json::from_slice(value).expect("JSON");
     loop {

@@ -11,7 +11,7 @@ use crate::relays::{self, Program};
 use crate::usage::Usage;
 use crate::{reader, receiver};
 
-/// Who takes part.
+/// Participant of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Contestant {
     /// `pg_recvlogical` to /dev/null: what the server can send, to a program that only writes it away
@@ -37,19 +37,19 @@ pub(crate) struct Field {
     another: Option<PathBuf>,
 }
 
-/// What a contestant took for the backlog.
+/// Time and resources that a contestant needed for the backlog.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Took {
     /// From its start to the last row.
     pub(crate) wall: Duration,
     /// From its start to the first record; only for those who write records.
     pub(crate) first: Option<Duration>,
-    /// Of its own process, where the system tells.
+    /// Usage of its own process, where the system reports it.
     pub(crate) usage: Option<Usage>,
 }
 
 impl Field {
-    /// Those that can be had and are wanted. Debezium's worker is started by `worker`.
+    /// Returns the contestants that are available and wanted. Debezium's worker is started by `worker`.
     pub(crate) fn gather(options: &Options, bindir: &str, worker: impl FnOnce(&Options) -> Worker) -> Self {
         let recvlogical = receiver::find(options, bindir);
         match &recvlogical {
@@ -71,12 +71,12 @@ impl Field {
         Self { contestants, worker, recvlogical, another: options.another.clone() }
     }
 
-    /// Those who can work off a backlog.
+    /// Returns the contestants that can process a backlog.
     pub(crate) fn for_backlog(&self) -> Vec<Contestant> {
         self.those(|contestant| contestant != Contestant::Loop)
     }
 
-    /// Those who write records.
+    /// Returns the contestants that write records.
     pub(crate) fn relays(&self) -> Vec<Contestant> {
         self.those(|contestant| match contestant {
             Contestant::RecvLogical | Contestant::Reader => false,
@@ -88,7 +88,7 @@ impl Field {
         self.contestants.iter().copied().filter(|&contestant| filter(contestant)).collect()
     }
 
-    /// What runs a relay.
+    /// Returns the program of a relay.
     pub(crate) fn program(&self, relay: Contestant) -> Program<'_> {
         match (relay, &self.worker, &self.another) {
             (Contestant::Debezium, Some(worker), _) => Program::Debezium(worker),

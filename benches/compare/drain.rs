@@ -1,6 +1,6 @@
 //! One backlog, worked off by everybody in turn.
 
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 
 use crate::backlog::{self, Backlog};
 use crate::connect::Worker;
@@ -24,7 +24,7 @@ pub(crate) struct Trial<'a> {
     pub(crate) shape: Shape,
 }
 
-/// Whether everybody did what they should.
+/// Returns whether every contestant succeeded.
 pub(crate) fn run(options: &Options) -> bool {
     let lab = Lab::start(options);
     let field = Field::gather(options, &lab.bindir(), |options| Worker::start(options, &lab));
@@ -53,13 +53,13 @@ pub(crate) fn run(options: &Options) -> bool {
     rows.iter().all(Row::succeeded)
 }
 
-/// Whose turn it is in a round: the order goes round, so that nobody always comes first.
+/// Returns the order of a round: it rotates, so that no contestant is always the first.
 pub(crate) fn turns(count: usize, round: u32) -> impl Iterator<Item = usize> {
     let first = usize::try_from(round).unwrap() % count.max(1);
     (0..count).map(move |turn| (first + turn) % count)
 }
 
-/// Legal for slots, connectors and topics.
+/// Returns a name that is legal for slots, connectors and topics.
 fn slot(contestant: Contestant, round: u32) -> String {
     format!("{contestant}_{round}")
 }

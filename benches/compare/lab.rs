@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outboxd::internals::throwaway::ThrowawayPostgres;
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 
 use crate::options::{Options, Shape};
 use crate::support::kafka::Kafka;
@@ -23,7 +23,7 @@ const SETTINGS: [(&str, &str); 4] = [
 ];
 /// The tests' broker is quick to start; one that is measured compiles in full.
 const JVM: &[&str] = &["-Xmx1g", "-XX:TieredStopAtLevel=4"];
-/// How long a walsender may take to let go of its slot.
+/// Maximum time until a walsender releases its slot.
 const RELEASED_WITHIN: Duration = Duration::from_secs(60);
 
 /// PostgreSQL, Kafka and the database; all end with this value. The order of the fields is that of their end.
@@ -53,7 +53,7 @@ impl Lab {
         Self { db, kafka, postgres, tables, compression: options.compression.clone() }
     }
 
-    /// The configuration of a relay: the same for outboxd and Debezium.
+    /// Returns the configuration of a relay: the same for outboxd and Debezium.
     pub(crate) fn config(&self, slot: &str, topic: &str, shape: Shape) -> Config {
         let ours = [
             ("slot.name", slot),
@@ -77,7 +77,7 @@ impl Lab {
         PUBLICATION
     }
 
-    /// Where the server's programs are.
+    /// Returns the folder of the server's programs.
     pub(crate) fn bindir(&self) -> String {
         self.db.query("SELECT setting FROM pg_config WHERE name = 'BINDIR'", &[])[0].get(0)
     }
@@ -91,7 +91,7 @@ impl Lab {
         }
     }
 
-    /// Drops a slot as soon as nobody holds it.
+    /// Drops a slot as soon as it is inactive.
     pub(crate) fn drop_slot(&self, name: &str) {
         let drop = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
                     WHERE slot_name = $1 AND NOT active";
@@ -107,21 +107,21 @@ impl Lab {
         self.db.query(sql, &[&slot])[0].get(0)
     }
 
-    /// WAL that the slot is behind by, in bytes.
+    /// Returns the bytes of WAL by which the slot is behind.
     pub(crate) fn bytes_behind(&self, slot: &str) -> i64 {
         let sql = "SELECT (pg_current_wal_lsn() - confirmed_flush_lsn)::bigint
                    FROM pg_replication_slots WHERE slot_name = $1";
         self.db.query(sql, &[&slot])[0].get(0)
     }
 
-    /// A position that everything written so far is before, and that the server soon sends.
+    /// Returns a position that is behind everything written so far, and that the server soon sends.
     pub(crate) fn end(&self) -> Lsn {
         let end: String = self.db.query("SELECT pg_current_wal_insert_lsn()::text", &[])[0].get(0);
         self.db.execute("CHECKPOINT");
         end.parse().unwrap()
     }
 
-    /// What is measured, and with what.
+    /// Prints the measurement and its environment.
     pub(crate) fn describe(&self, options: &Options) {
         let server: String = self.db.query("SHOW server_version", &[])[0].get(0);
         let cpus = std::thread::available_parallelism().map_or(0, usize::from);

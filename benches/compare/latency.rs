@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(100);
 const HEAD: &str =
     "| | records | p50 ms | p99 ms | p99.9 ms | max ms |\n| --- | --: | --: | --: | --: | --: |";
 
-/// Whether every row came, once, from everybody.
+/// Returns whether every contestant sent every row once.
 pub(crate) fn run(options: &Options, rate: u32) -> bool {
     let lab = Lab::start(options);
     let field = Field::gather(options, &lab.bindir(), |options| Worker::start(options, &lab));
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &Options, rate: u32) -> bool {
     outcomes.iter().all(Result::is_ok)
 }
 
-/// One table of all rounds. The virtual machines compile in the first one, so it does not count.
+/// Merges the results of all rounds into one. The virtual machines compile in the first round, so it does not count.
 fn merge(all: &mut Result<Vec<Duration>, String>, outcome: Result<Vec<Duration>, String>, round: u32) {
     match (all.as_mut(), outcome) {
         (Ok(all), Ok(latencies)) if round != WARM_UP => {
@@ -86,7 +86,7 @@ fn measure(
     Ok(latencies)
 }
 
-/// The sorted latencies of the rows that were written in the time that counts, and how many rows there were in all.
+/// Returns the sorted latencies of the rows that were written in the measured time, and the number of all rows.
 fn collect(consumer: &Consumer, writer: Writer, counted: Duration) -> Result<(Vec<Duration>, u64), String> {
     if consumer.next(FIRST_WITHIN).is_none() {
         return Err(format!("no record of {} rows came", writer.stop()));
@@ -132,7 +132,7 @@ fn line(contestant: Contestant, outcome: &Result<Vec<Duration>, String>) -> Stri
     )
 }
 
-/// The least value that so many of a thousand values do not exceed.
+/// Returns the least value that `per_mille` of a thousand values do not exceed.
 fn percentile(sorted: &[Duration], per_mille: usize) -> Duration {
     let rank = (sorted.len() * per_mille).div_ceil(1000);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()

@@ -17,25 +17,25 @@ pub(crate) struct Options {
     /// Rows that a transaction inserts
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) per_transaction: u64,
-    /// Rows that each transaction inserts into a table that nobody captures
+    /// Rows that each transaction inserts into a table that is not captured
     #[arg(long, default_value_t = 0)]
     pub(crate) other_rows: u64,
     /// Bytes of a row's payload, about
     #[arg(long, default_value_t = 300)]
     pub(crate) payload: u64,
-    /// How often each contestant works off the backlog; the medians are shown
+    /// Number of times that each contestant processes the backlog; the medians are shown
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub(crate) rounds: u32,
-    /// What is made of a row
+    /// Conversion of a row
     #[arg(long, value_enum, default_value_t = Shape::Plain)]
     pub(crate) shape: Shape,
-    /// How many tables the rows go to in turn, with `--shape tables`
+    /// Number of tables that the rows go to in turn, with `--shape tables`
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) tables: u64,
     /// Update each row too and delete some, with `--shape tables`
     #[arg(long)]
     pub(crate) mix: bool,
-    /// How change events are written, with `--shape tables`
+    /// Format of change events, with `--shape tables`
     #[arg(long, value_enum, default_value_t = Form::Json)]
     pub(crate) form: Form,
     /// The producers' `compression.type`, of outboxd and Debezium
@@ -56,10 +56,10 @@ pub(crate) struct Options {
     /// Debezium: the plugin folder, which has `debezium-connector-postgres`
     #[arg(long, value_name = "DIR", requires = "connect")]
     pub(crate) debezium: Option<PathBuf>,
-    /// Measure the time from commit to consumer instead, at so many transactions of one row a second
+    /// Measure the time from commit to consumer instead, at this number of transactions of one row a second
     #[arg(long, value_name = "RATE", conflicts_with = "soak", value_parser = clap::value_parser!(u32).range(1..=2000))]
     latency: Option<u32>,
-    /// How long --latency measures each contestant
+    /// Seconds for which --latency measures each contestant
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: u64,
     /// Run outboxd under load for so long instead, and look whether its memory grows
@@ -71,17 +71,17 @@ pub(crate) struct Options {
     /// Rows a second of --soak
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(crate) rate: u64,
-    /// Said by `cargo bench`
+    /// Option that `cargo bench` adds
     #[arg(long, hide = true)]
     pub(crate) bench: bool,
 }
 
-/// What is measured.
+/// Kind of measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mode {
     /// A backlog.
     Drain,
-    /// From commit to consumer, at so many transactions a second.
+    /// From commit to consumer, at this number of transactions a second.
     Latency {
         rate: u32,
     },
@@ -91,7 +91,7 @@ pub(crate) enum Mode {
     Verify,
 }
 
-/// What is made of a row. `Plain` is the payload as it is.
+/// Conversion of a row. `Plain` is the payload as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shape {
     /// The payload as it is (`StringConverter`)
@@ -107,7 +107,7 @@ pub(crate) enum Shape {
 }
 
 impl Options {
-    /// What the command line says; ends the process when that cannot be.
+    /// Reads the command line; ends the process if it is invalid.
     pub(crate) fn read() -> Self {
         let options = Self::parse();
         if options.only.contains(&Contestant::Debezium) && options.debezium.is_none() {
@@ -138,7 +138,7 @@ impl Options {
         }
     }
 
-    /// Whether the user has nothing against it.
+    /// Returns whether the user has not excluded the contestant.
     pub(crate) fn wants(&self, contestant: Contestant) -> bool {
         self.only.is_empty() || self.only.contains(&contestant)
     }
@@ -150,7 +150,7 @@ fn duration(minutes: &str) -> Result<Duration, String> {
 }
 
 impl Shape {
-    /// The same for outboxd and Debezium.
+    /// Returns the settings, which are the same for outboxd and Debezium.
     pub(crate) const fn settings(self) -> &'static [(&'static str, &'static str)] {
         const STRING: (&str, &str) = ("value.converter", "org.apache.kafka.connect.storage.StringConverter");
         const JSON: (&str, &str) = ("value.converter", "org.apache.kafka.connect.json.JsonConverter");

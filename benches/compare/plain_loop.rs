@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use outboxd::internals::pgoutput::{self, ColumnValue, Message, Tuple};
 use outboxd::internals::postgres::{Connection, ReplicationStream, TlsSetup};
-use outboxd::internals::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication};
-use outboxd::internals::wal::{Lsn, PgTimestamp};
+use pg_replication::pgoutput::{self, ColumnValue, Message, Tuple};
+use pg_replication::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication};
+use pg_replication::wal::{Lsn, PgTimestamp};
 use rdkafka::ClientConfig;
 use rdkafka::message::{DeliveryResult, Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
@@ -22,7 +22,7 @@ use crate::support::session::Address;
 
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 const UPDATE_EVERY: Duration = Duration::from_secs(1);
-/// How soon it sees that it is to stop.
+/// Interval at which it checks whether it must stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const FLUSHED_WITHIN: Duration = Duration::from_secs(30);
 /// The outbox's columns.

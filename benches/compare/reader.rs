@@ -4,9 +4,9 @@ use std::process;
 use std::time::{Duration, Instant};
 
 use outboxd::internals::postgres::{Connection, ReplicationStream, TlsSetup};
-use outboxd::internals::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication};
-use outboxd::internals::wal::{Lsn, PgTimestamp};
-use outboxd::internals::wire::READ_BYTES;
+use pg_replication::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication};
+use pg_replication::wal::{Lsn, PgTimestamp};
+use pg_replication::wire::READ_BYTES;
 use tokio::runtime::Builder;
 
 use crate::clock::unix_us;
@@ -21,7 +21,7 @@ const GATHER: Duration = Duration::from_millis(4);
 /// Within `wal_sender_timeout`.
 const UPDATE_EVERY: Duration = Duration::from_secs(5);
 
-/// It runs in this process, so that only its time is told.
+/// Drains the slot in this process, so only its time is reported.
 pub(crate) fn drain(trial: &Trial<'_>) -> Took {
     let before = usage(process::id());
     let start = Instant::now();
@@ -59,7 +59,7 @@ async fn read(trial: &Trial<'_>) {
     }
 }
 
-/// Everything before it has been sent.
+/// Returns a position before which everything has been sent.
 const fn position(message: &ReplicationMessage<'_>) -> Lsn {
     match message {
         ReplicationMessage::XLogData(data) => data.wal_start,

@@ -18,7 +18,7 @@ const PACKAGES: &str = "/usr/lib/postgresql";
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 const WITHIN: Duration = Duration::from_secs(600);
 
-/// The one that the user names, the server's own, the newest of a package, or what the path has.
+/// Returns the program that the user names, the server's own, the newest of a package, or the one in the path.
 pub(crate) fn find(options: &Options, bindir: &str) -> Option<PathBuf> {
     if let Some(named) = &options.pg_recvlogical {
         return Some(named.clone());
@@ -61,7 +61,7 @@ pub(crate) fn drain(program: &Path, trial: &Trial<'_>) -> Result<Took, String> {
     }
 }
 
-/// Waits until a child has ended, without asking how. `None` when it runs on, or the system tells nothing.
+/// Waits until a child has ended, without reaping it. `None` if it is still running, or if the system reports nothing.
 fn wait(pid: u32, deadline: Instant) -> Option<Usage> {
     let mut peak_bytes = None;
     while Instant::now() < deadline {

@@ -19,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Without a further record for so long, a relay has failed.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
 
-/// What runs a relay.
+/// Program of a relay.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Program<'a> {
     Outboxd,
@@ -37,7 +37,7 @@ pub(crate) enum Running<'a> {
     Debezium { worker: &'a Worker, connector: &'a str },
 }
 
-/// When records came.
+/// Arrival times of records.
 #[derive(Debug)]
 struct Came {
     first: Duration,
@@ -45,7 +45,7 @@ struct Came {
 }
 
 impl<'a> Running<'a> {
-    /// The connector has the name of its slot.
+    /// Starts a relay. The connector has the name of its slot.
     pub(crate) fn start(
         program: Program<'a>,
         lab: &Lab,
@@ -64,7 +64,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// The process that does the work.
+    /// Returns the id of the process that does the work.
     pub(crate) fn id(&self) -> u32 {
         match self {
             Self::Loop(_) => process::id(),
@@ -73,10 +73,10 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Ends it.
+    /// Ends the relay.
     ///
     /// # Errors
-    /// When that does not go well, with what it has said.
+    /// Returns its output if it does not end cleanly.
     pub(crate) fn stop(self) -> Result<(), String> {
         match self {
             Self::Loop(running) => running.stop(),
@@ -124,7 +124,7 @@ pub(crate) fn drain(program: Program<'_>, trial: &Trial<'_>) -> Result<Took, Str
     Ok(Took { wall: came.last, first: Some(came.first), usage })
 }
 
-/// Topic after topic, so that few are asked at a time: the relay goes through all of them in turn.
+/// Waits for the records topic after topic, so that few are queried at a time: the relay sends to all of them in turn.
 fn wait(topic: &Topic, records: &[u64], start: Instant) -> Result<Came, String> {
     let (mut first, mut count, mut moved) = (None, 0, Instant::now());
     let mut awaited = records.iter().copied().enumerate().peekable();
@@ -152,7 +152,7 @@ fn wait(topic: &Topic, records: &[u64], start: Instant) -> Result<Came, String> 
     }
 }
 
-/// Neither a row too few nor one too many, now that nothing more comes.
+/// Checks that the topic has neither too few nor too many records, after the last one has arrived.
 pub(crate) fn exactly(topic: &Topic, rows: u64) -> Result<(), String> {
     match topic.count() {
         count if count == rows => Ok(()),

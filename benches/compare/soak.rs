@@ -16,11 +16,11 @@ const STARTED_WITHIN: Duration = Duration::from_secs(60);
 const DRAINED_WITHIN: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 const SLOT: &str = "outboxd_soak";
-/// What the last third may have beyond the middle one: a share of it, and some mebibytes.
+/// Maximum growth of the last third over the middle one: a share of it, and some mebibytes.
 const GROWTH_MAX: f64 = 1.05;
 const GROWTH_MIB_MAX: f64 = 1.0;
 
-/// What was seen at one moment.
+/// Sample of one moment.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     resident_mib: f64,
@@ -28,7 +28,7 @@ struct Sample {
     rows_behind: f64,
 }
 
-/// Whether every row came once, and nothing grew.
+/// Returns whether every row came once, and nothing grew.
 pub(crate) fn run(options: &Options, duration: Duration) -> bool {
     let lab = Lab::start(options);
     lab.describe(options);
@@ -81,8 +81,8 @@ fn watch(lab: &Lab, topic: &Topic, pid: u32, writer: &Writer, duration: Duration
     samples
 }
 
-/// Flat is: the median of the last third of the samples is no more than that of the middle third, but for
-/// [`GROWTH_MAX`] and [`GROWTH_MIB_MAX`] of memory and a second's rows of lag.
+/// Returns whether usage is flat: the median of the last third of the samples is no more than that of the middle third,
+/// except for [`GROWTH_MAX`] and [`GROWTH_MIB_MAX`] of memory and a second's rows of lag.
 fn judge(samples: &[Sample], options: &Options) -> bool {
     let third = samples.len() / 3;
     let (middle, last) = (samples.iter().skip(third).take(third), samples.iter().skip(samples.len() - third));

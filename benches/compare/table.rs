@@ -6,7 +6,7 @@ use crate::contestant::{Contestant, Took};
 use crate::options::Options;
 use crate::usage::Usage;
 
-/// What a contestant did, round by round.
+/// Results of a contestant, round by round.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) contestant: Contestant,
@@ -30,7 +30,7 @@ impl Row {
         self.outcomes.iter().all(Result::is_ok)
     }
 
-    /// `None` when it failed in a round.
+    /// Returns the medians; `None` if the contestant failed in a round.
     fn medians(&self) -> Option<Medians> {
         let took: Vec<&Took> = self.outcomes.iter().map(Result::as_ref).collect::<Result<_, _>>().ok()?;
         let usages: Vec<Usage> = took.iter().filter_map(|took| took.usage).collect();
@@ -45,7 +45,7 @@ impl Row {
     }
 }
 
-/// The work was to write so many records.
+/// Returns the table of results. Each contestant had to write `records` records.
 pub(crate) fn markdown(rows: &[Row], options: &Options, records: u64) -> String {
     let floor = rows.iter().find(|row| row.contestant == Contestant::RecvLogical).and_then(Row::medians);
     let mut lines = vec![
@@ -74,7 +74,7 @@ fn shown(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "–".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// Returns the middle value, or the mean of the two in the middle.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -84,7 +84,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// As a number to divide by.
+/// Returns the number of rows as a divisor.
 pub(crate) fn count(rows: u64) -> f64 {
     f64::from(u32::try_from(rows).expect("fewer rows than 4 billion"))
 }

@@ -7,7 +7,7 @@ use crate::support::outbox::Outbox;
 use crate::support::registry::registry;
 use crate::support::relay::{Config, with};
 
-/// One row in so many is deleted when `--mix` is said.
+/// One row in this number is deleted with `--mix`.
 const DELETED: u64 = 4;
 
 const COLUMNS: &str =
@@ -19,7 +19,7 @@ const VALUES: &str = r#"n, n %% 1000, 'placed', n * 0.01, n / 3.0, n %% 2 = 0,
     '2026-01-02 03:04:05.678901+00'::timestamptz + n * interval '1 s', '2026-01-02'::date + n::int %% 300,
     md5(n::text)::uuid, $3, '[{"sku": "tea", "price": 7.25, "quantity": 2}]'::jsonb, '2026-01-02 03:04:05.678901'"#;
 
-/// How keys and values are written.
+/// Format of keys and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
     /// JSON without schemas
@@ -39,7 +39,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// When the user wants them.
+    /// Returns the tables if the user wants them.
     pub(crate) fn wanted(options: &Options) -> Option<Self> {
         let &Options { tables: count, mix, form, .. } = options;
         (options.shape == Shape::Tables).then_some(Self { count, mix, form })
@@ -58,7 +58,8 @@ impl Tables {
         db.execute(&format!("CREATE PUBLICATION {publication} FOR TABLE {}", names.join(", ")));
     }
 
-    /// Of one statement a transaction: rows are inserted, and with `--mix` updated and some of them deleted.
+    /// Returns a script of one statement a transaction: rows are inserted, and with `--mix` updated and some of them
+    /// deleted.
     pub(crate) fn script(self, options: &Options, filling: u64) -> String {
         let Self { count, mix, .. } = self;
         let Options { rows, per_transaction, .. } = options;
@@ -83,7 +84,7 @@ impl Tables {
         )
     }
 
-    /// The records of each table, in the tables' order.
+    /// Returns the number of records of each table, in the tables' order.
     pub(crate) fn records(self, options: &Options) -> Vec<u64> {
         let mut records: Vec<u64> = self.names().map(|_| 0).collect();
         let per_transaction = options.per_transaction;
@@ -99,12 +100,12 @@ impl Tables {
         records
     }
 
-    /// The topics of a connector, in the tables' order.
+    /// Returns the topics of a connector, in the tables' order.
     pub(crate) fn topics(self, prefix: &str) -> Vec<String> {
         self.names().map(|table| format!("{prefix}.public.{table}")).collect()
     }
 
-    /// The configuration of an outbox, without the outbox.
+    /// Returns the configuration of an outbox, without the outbox.
     pub(crate) fn config(self, mut config: Config) -> Config {
         config.retain(|key, _| !key.starts_with("transforms"));
         let config = with(config, &[("table.include.list", r"public\.t[0-9]+")]);

@@ -19,7 +19,7 @@ impl Topic {
         Self::create_all(kafka, vec![name.to_owned()])
     }
 
-    /// Several of them.
+    /// Creates several topics.
     pub(crate) fn create_all(kafka: &Kafka, names: Vec<String>) -> Self {
         for name in &names {
             kafka.create_topic(name, PARTITIONS, &[]);
@@ -32,7 +32,7 @@ impl Topic {
         Self { names, consumer }
     }
 
-    /// The first one's.
+    /// Returns the name of the first topic.
     pub(crate) fn name(&self) -> &str {
         &self.names[0]
     }
@@ -42,7 +42,7 @@ impl Topic {
         (0..self.names.len()).map(|index| self.count_of(index)).sum()
     }
 
-    /// Those of one topic.
+    /// Returns the number of records of one topic.
     pub(crate) fn count_of(&self, index: usize) -> u64 {
         let end = |partition| {
             // A topic just made has partitions without a leader.

@@ -1,4 +1,4 @@
-//! What a process has used, from Linux's /proc; other systems tell nothing.
+//! Resource usage of a process, from Linux's /proc; other systems report nothing.
 
 use std::fs;
 use std::process::Command;
@@ -20,11 +20,11 @@ pub(crate) struct Usage {
     pub(crate) peak_bytes: Option<u64>,
 }
 
-/// What a process is like now.
+/// Current state of a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Process {
     Running(Usage),
-    /// It has ended, and nobody has asked how yet: its time is still told, its memory no more.
+    /// It has ended, and is not reaped yet: its time is still reported, its memory no more.
     Ended(Usage),
     /// There is no such process, or no /proc.
     Unknown,
@@ -37,7 +37,7 @@ pub(crate) fn process(pid: u32) -> Process {
     if state == "Z" { Process::Ended(usage) } else { Process::Running(usage) }
 }
 
-/// What a process has used so far; `None` where the system does not tell.
+/// Returns the usage of a process so far; `None` where the system does not report it.
 pub(crate) fn usage(pid: u32) -> Option<Usage> {
     match process(pid) {
         Process::Running(usage) | Process::Ended(usage) => Some(usage),
@@ -45,19 +45,19 @@ pub(crate) fn usage(pid: u32) -> Option<Usage> {
     }
 }
 
-/// Memory in use now.
+/// Returns the memory in use now.
 pub(crate) fn resident_bytes(pid: u32) -> Option<u64> {
     memory(pid, "VmRSS:")
 }
 
 impl Usage {
-    /// What was used since `earlier`. The peak is the process's.
+    /// Returns the usage since `earlier`. The peak is the process's.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self { cpu: self.cpu.saturating_sub(earlier.cpu), ..self }
     }
 }
 
-/// State, and time on a CPU. What stands before is the program's name, which may hold anything.
+/// Returns state, and time on a CPU. The text before them is the program's name, which may contain anything.
 fn stat(pid: u32) -> Option<(String, Duration)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();

@@ -14,7 +14,7 @@ use crate::support::watcher::Watcher;
 
 const WITHIN: Duration = Duration::from_secs(3_000);
 
-/// Whether every record was found.
+/// Returns whether every record was found.
 pub(crate) fn run(options: &Options) -> bool {
     let db = Outbox::create(postgres18());
     let config = with(db.config(kafka()), &[("outboxd.identity.headers", "true")]);

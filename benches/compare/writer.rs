@@ -9,15 +9,15 @@ use tokio_postgres::{Client, NoTls};
 
 use crate::support::session::Address;
 
-/// The payload says when it was written, before the commit.
+/// The payload contains the time at which it was written, before the commit.
 const INSERT: &str = "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload)
     SELECT gen_random_uuid(), 'order', 'o-' || ($1::bigint + n) % 1000, 'OrderCreated', jsonb_build_object(
         't', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 'filling', repeat('x', $3::int))
     FROM generate_series(1, $2::bigint) AS n";
-/// What stands beside the filling, about.
+/// Approximate size of the payload without the filling.
 const PAYLOAD_BYTES_BESIDE: u64 = 45;
 
-/// What is written.
+/// Load of the writer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     /// The time from one transaction to the next; those that come late are made up for.
@@ -52,13 +52,13 @@ impl Writer {
         Self { progress, thread }
     }
 
-    /// Rows that are committed. Panics when it has failed.
+    /// Returns the number of committed rows. Panics if the writer has failed.
     pub(crate) fn written(&self) -> u64 {
         assert!(!self.thread.is_finished(), "nothing is written any more");
         self.progress.written.load(Ordering::Relaxed)
     }
 
-    /// Rows that were committed in all.
+    /// Stops the writer and returns the number of all committed rows.
     pub(crate) fn stop(self) -> u64 {
         self.progress.stopped.store(true, Ordering::Relaxed);
         self.thread.join().unwrap();

@@ -2,17 +2,17 @@
 
 use std::hint::black_box;
 
+use connect_data::NameAdjustment;
+use connect_data::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
+use connect_data::converter::registered::SchemaId;
+use connect_data::converter::{ConvertError, Destination};
 use criterion::Criterion;
 use outboxd::internals::change::{
     ChangeContext, ChangeEvents, ChangeRecords, ChangeTable, RowChange, SkippedHalves, Snapshot,
 };
-use outboxd::internals::connect::NameAdjustment;
-use outboxd::internals::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
-use outboxd::internals::connect::converter::registered::SchemaId;
-use outboxd::internals::connect::converter::{ConvertError, Destination};
 use outboxd::internals::outbox::{Encoder, EventContext, RouteError};
-use outboxd::internals::pgoutput::{Column, ColumnValue, OldTuple, Relation, ReplicaIdentity, Tuple};
-use outboxd::internals::wal::{Lsn, Oid, PgTimestamp, Xid};
+use pg_replication::pgoutput::{Column, ColumnValue, OldTuple, Relation, ReplicaIdentity, Tuple};
+use pg_replication::wal::{Lsn, Oid, PgTimestamp, Xid};
 
 use crate::input::ROWS;
 use crate::measured::step;

@@ -3,10 +3,10 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
+use connect_data::converter::registered::{SchemaId, SchemaIds};
+use connect_data::converter::{ConvertError, Converter, Converters, Destination};
+use connect_data::{Field, Kind, Schema, Value};
 use criterion::Criterion;
-use outboxd::internals::connect::converter::registered::{SchemaId, SchemaIds};
-use outboxd::internals::connect::converter::{ConvertError, Converter, Converters, Destination};
-use outboxd::internals::connect::{Field, Kind, Schema, Value};
 
 use crate::input;
 use crate::measured::step;
@@ -52,7 +52,7 @@ fn converter(options: &[(&str, &str)]) -> Converter {
     Converters::parse(&lookup).unwrap().value
 }
 
-/// The payload beside a few further columns.
+/// Returns the payload with a few further columns.
 fn envelope(payload: &str) -> (Schema, Value<'_>) {
     let fields = [
         ("payload", Kind::String, Value::str(payload)),

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::Criterion;
-use outboxd::internals::pgoutput;
+use pg_replication::pgoutput;
 
 use crate::input;
 use crate::measured::step;

@@ -1,12 +1,12 @@
-//! What the server is told: deciding, and framing it.
+//! Status updates to the server: the decision, and the framing.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use criterion::Criterion;
-use outboxd::internals::replication::Feedback;
-use outboxd::internals::wal::{Lsn, PgTimestamp};
+use pg_replication::replication::Feedback;
+use pg_replication::wal::{Lsn, PgTimestamp};
 
 use crate::measured::step;
 

@@ -1,16 +1,16 @@
 //! A transaction of outbox rows: as values, and as pgoutput sends it.
 
 use bytes::BufMut;
-use outboxd::internals::connect::NameAdjustment;
-use outboxd::internals::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
-use outboxd::internals::connect::converter::Converters;
+use connect_data::NameAdjustment;
+use connect_data::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
+use connect_data::converter::Converters;
 use outboxd::internals::outbox::{EventContext, EventRouter, EventRouterOptions, OutboxTable};
-use outboxd::internals::pgoutput::{Column, ColumnValue, Relation, ReplicaIdentity, Tuple};
-use outboxd::internals::wal::{Lsn, Oid};
+use pg_replication::pgoutput::{Column, ColumnValue, Relation, ReplicaIdentity, Tuple};
+use pg_replication::wal::{Lsn, Oid};
 
 /// Rows of the transaction.
 pub(crate) const ROWS: u32 = 10;
-/// Where it commits.
+/// Position of the commit.
 pub(crate) const COMMIT_LSN: Lsn = Lsn::new(0x0100_0000);
 /// Behind its commit record.
 pub(crate) const END_LSN: Lsn = Lsn::new(0x0100_0030);
@@ -29,7 +29,7 @@ const COLUMNS: [(&str, &str, u32); 5] = [
 /// A row: a value for each column.
 pub(crate) type Row = [String; 5];
 
-/// The rows. The payload is what an order may look like, of about 300 bytes.
+/// Returns the rows. The payload is like an order, of about 300 bytes.
 pub(crate) fn rows() -> Vec<Row> {
     (0..ROWS).map(row).collect()
 }
@@ -42,12 +42,12 @@ fn row(n: u32) -> Row {
     [id, "order".to_owned(), format!("o-{n}"), "OrderCreated".to_owned(), payload]
 }
 
-/// A row as it is decoded.
+/// Returns a row as it is decoded.
 pub(crate) fn tuple(row: &Row) -> Tuple<'_> {
     row.iter().map(|text| ColumnValue::Text(text.as_bytes())).collect()
 }
 
-/// The table, bound to a router with these options; keys of the router's own begin with nothing.
+/// Returns the table, bound to a router with these options; keys of the router's own begin with nothing.
 pub(crate) fn table(options: &[(&str, &str)]) -> OutboxTable {
     let lookup =
         |key: &str| options.iter().find(|(option, _)| *option == key).map(|(_, value)| (*value).to_owned());
@@ -97,7 +97,7 @@ fn relation() -> Relation {
     }
 }
 
-/// The transaction's messages, as pgoutput writes them: `Begin`, the inserts, `Commit`.
+/// Returns the transaction's messages, as pgoutput writes them: `Begin`, the inserts, `Commit`.
 pub(crate) fn messages() -> Vec<Vec<u8>> {
     let mut begin = vec![b'B'];
     begin.put_u64(COMMIT_LSN.get());
@@ -124,7 +124,7 @@ fn insert(row: &Row) -> Vec<u8> {
     out
 }
 
-/// The same as they come over the wire: each in `XLogData` in `CopyData`.
+/// Returns the messages as they come over the wire: each in `XLogData` in `CopyData`.
 pub(crate) fn frames() -> Vec<u8> {
     let mut out = Vec::new();
     for message in messages() {

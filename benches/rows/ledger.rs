@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use criterion::Criterion;
 use outboxd::internals::ack::{Ledger, Ticket};
-use outboxd::internals::wal::{Lsn, PgTimestamp, Xid};
+use pg_replication::wal::{Lsn, PgTimestamp, Xid};
 
 use crate::input;
 use crate::measured::step;
@@ -30,7 +30,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
     }
 }
 
-/// A transaction as the feed takes it.
+/// Issues a transaction like the feed.
 fn issue(ledger: &mut Ledger, lsn: Lsn) -> Ticket {
     ledger.begin(lsn, PgTimestamp(0), Xid(input::XID)).unwrap();
     let tickets = (0..input::ROWS).map(|_| black_box(ledger.issue().unwrap()));

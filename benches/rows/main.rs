@@ -1,4 +1,4 @@
-//! What a row costs on its way, step by step and without servers: time by criterion, allocations counted.
+//! Cost of a row on its way, step by step and without servers: time by criterion, allocations counted.
 //!
 //! ```console
 //! $ cargo bench --bench rows              # all, in half a minute

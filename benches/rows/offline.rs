@@ -7,12 +7,12 @@ use bytes::BytesMut;
 use criterion::Criterion;
 use outboxd::internals::ack::{Ledger, Ticket};
 use outboxd::internals::outbox::{Encoder, OutboxTable};
-use outboxd::internals::pgoutput::Message;
-use outboxd::internals::replication::{Feedback, ReplicationMessage};
-use outboxd::internals::transaction::Assembler;
-use outboxd::internals::wal::{Lsn, PgTimestamp};
-use outboxd::internals::wire::{BackendMessage, ReceiveBuffer};
-use outboxd::internals::{pgoutput, replication};
+use pg_replication::pgoutput::Message;
+use pg_replication::replication::{Feedback, ReplicationMessage};
+use pg_replication::transaction::Assembler;
+use pg_replication::wal::{Lsn, PgTimestamp};
+use pg_replication::wire::{BackendMessage, ReceiveBuffer};
+use pg_replication::{pgoutput, replication};
 
 use crate::input;
 use crate::measured::step;

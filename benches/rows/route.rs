@@ -2,11 +2,11 @@
 
 use std::hint::black_box;
 
+use connect_data::converter::ConvertError;
+use connect_data::converter::registered::SchemaId;
 use criterion::Criterion;
-use outboxd::internals::connect::converter::ConvertError;
-use outboxd::internals::connect::converter::registered::SchemaId;
 use outboxd::internals::outbox::{Encoder, OutboxTable, RouteContext, RouteError};
-use outboxd::internals::pgoutput::Tuple;
+use pg_replication::pgoutput::Tuple;
 
 use crate::input;
 use crate::measured::step;
@@ -61,7 +61,7 @@ fn learn(table: &OutboxTable, tuples: &[Tuple<'_>], encoder: &mut Encoder) {
 
 fn unregistered<T>(
     routed: Result<T, RouteError>,
-) -> Option<Box<outboxd::internals::connect::converter::registered::Registration>> {
+) -> Option<Box<connect_data::converter::registered::Registration>> {
     match routed {
         Ok(_) => None,
         Err(RouteError::Convert { source: ConvertError::Unregistered(registration), .. }) => {

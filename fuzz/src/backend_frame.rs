@@ -1,4 +1,4 @@
-use outboxd::internals::wire::{BackendMessage, ReceiveBuffer};
+use pg_replication::wire::{BackendMessage, ReceiveBuffer};
 
 pub fn backend_frame(bytes: &[u8]) {
     let mut buffer = ReceiveBuffer::new(1 << 20);

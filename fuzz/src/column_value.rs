@@ -1,8 +1,8 @@
 use super::description;
-use outboxd::internals::connect::column::{ColumnCodec, ColumnOptions};
-use outboxd::internals::connect::converter::registered::SchemaIds;
-use outboxd::internals::connect::converter::{Converter, Destination, JsonConverter};
-use outboxd::internals::pgoutput::ColumnValue;
+use connect_data::column::{ColumnCodec, ColumnOptions};
+use connect_data::converter::registered::SchemaIds;
+use connect_data::converter::{Converter, Destination, JsonConverter};
+use pg_replication::pgoutput::ColumnValue;
 
 // A type's name, a tab, and a value of it as the server writes it.
 pub fn column_value(bytes: &[u8]) {

@@ -25,20 +25,20 @@ pub use row::row;
 pub use source_offset::source_offset;
 pub use stream::stream;
 
-use outboxd::internals::connect::NameAdjustment;
-use outboxd::internals::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
-use outboxd::internals::connect::converter::Converters;
+use connect_data::NameAdjustment;
+use connect_data::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
+use connect_data::converter::Converters;
 use outboxd::internals::outbox::{EventContext, EventRouter, EventRouterOptions, OutboxTable, RouteContext};
-use outboxd::internals::pgoutput::{Column, Relation, ReplicaIdentity};
-use outboxd::internals::wal::Oid;
+use pg_replication::pgoutput::{Column, Relation, ReplicaIdentity};
+use pg_replication::wal::Oid;
 
 /// Options by their names.
 pub type Options = &'static [(&'static str, &'static str)];
 
-/// When every row is routed.
+/// Time at which every row is routed.
 pub const NOW: RouteContext = RouteContext { now_ms: 1_700_000_000_123 };
 
-/// Debezium's columns, and one that is placed where the options say.
+/// Debezium's columns, and one that is placed by the options.
 pub const COLUMNS: [(&str, &str); 6] = [
     ("id", "uuid"),
     ("aggregatetype", "varchar"),
@@ -48,7 +48,7 @@ pub const COLUMNS: [(&str, &str); 6] = [
     ("note", "text"),
 ];
 
-/// A router with these options.
+/// Returns a router with these options.
 pub fn router(options: Options) -> EventRouter {
     let context = EventContext {
         option_prefix: String::new(),
@@ -67,18 +67,18 @@ pub fn router(options: Options) -> EventRouter {
     EventRouter::new(router.unwrap(), converters.unwrap(), context).unwrap()
 }
 
-/// The options as the parsers ask for them.
+/// Returns a lookup of the options for the parsers.
 pub fn lookup(options: Options) -> impl Fn(&str) -> Option<String> {
     move |key| options.iter().find(|(option, _)| *option == key).map(|(_, value)| (*value).to_owned())
 }
 
-/// The table of [`COLUMNS`], bound.
+/// Returns the table of [`COLUMNS`], bound.
 pub fn table(options: Options) -> OutboxTable {
     let columns: Vec<_> = COLUMNS.iter().map(|(name, kind)| description(name, kind)).collect();
     router(options).bind(&relation(&columns), &columns).unwrap()
 }
 
-/// A column that may be NULL.
+/// Returns a column that may be NULL.
 pub fn description(name: &str, kind: &str) -> ColumnDescription {
     let kind = match kind.strip_suffix("[]") {
         Some(element) => TypeKind::Array { element: Box::new(TypeKind::base(element.to_owned())) },

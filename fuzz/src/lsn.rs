@@ -1,4 +1,4 @@
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 
 pub fn lsn(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };

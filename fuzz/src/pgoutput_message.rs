@@ -1,4 +1,4 @@
-use outboxd::internals::pgoutput::decode;
+use pg_replication::pgoutput::decode;
 
 pub fn pgoutput_message(bytes: &[u8]) {
     if decode(bytes).is_ok() {

@@ -1,4 +1,4 @@
-use outboxd::internals::replication::{CreateSlot, SlotKind, StartReplication};
+use pg_replication::replication::{CreateSlot, SlotKind, StartReplication};
 
 // Names are read back by a reader of the server's own grammar (repl_scanner.l, and SplitIdentifierString for the publication):
 // a double quote or an apostrophe stands for itself when it is doubled, and nothing else is special.

@@ -1,4 +1,4 @@
-use outboxd::internals::replication::{ReplicationMessage, decode};
+use pg_replication::replication::{ReplicationMessage, decode};
 
 pub fn replication_message(bytes: &[u8]) {
     if let Ok(ReplicationMessage::XLogData(data)) = decode(bytes) {

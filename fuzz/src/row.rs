@@ -2,7 +2,7 @@ use std::sync::LazyLock;
 
 use super::{NOW, Options, table};
 use outboxd::internals::outbox::{Encoder, OutboxTable, check_topic_name};
-use outboxd::internals::pgoutput::{ColumnValue, Tuple};
+use pg_replication::pgoutput::{ColumnValue, Tuple};
 
 const JSON: (&str, &str) = ("value.converter", "org.apache.kafka.connect.json.JsonConverter");
 const STRING: (&str, &str) = ("value.converter", "org.apache.kafka.connect.storage.StringConverter");

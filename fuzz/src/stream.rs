@@ -2,11 +2,11 @@ use std::collections::HashMap;
 
 use super::{NOW, description, router};
 use outboxd::internals::outbox::{Encoder, OutboxTable, check_topic_name};
-use outboxd::internals::pgoutput::{self, Message, RelationCache};
-use outboxd::internals::replication::{ReplicationMessage, decode};
-use outboxd::internals::transaction::Assembler;
-use outboxd::internals::wal::Oid;
-use outboxd::internals::wire::{BackendMessage, ReceiveBuffer};
+use pg_replication::pgoutput::{self, Message, RelationCache};
+use pg_replication::replication::{ReplicationMessage, decode};
+use pg_replication::transaction::Assembler;
+use pg_replication::wal::Oid;
+use pg_replication::wire::{BackendMessage, ReceiveBuffer};
 
 // What a session reads, from the socket's bytes to records: frames, messages, the tables that were described, transactions, rows.
 pub fn stream(bytes: &[u8]) {
@@ -32,7 +32,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// `None` where a session would end.
+    /// Processes a message; returns `None` where a session would end.
     fn take(&mut self, message: Message<'_>) -> Option<()> {
         match message {
             Message::Begin(begin) => self.transaction.begin(begin).ok()?,

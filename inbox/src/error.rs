@@ -2,22 +2,22 @@ use thiserror::Error;
 
 use crate::idempotency::{KeyError, StoreError};
 
-/// Error of this crate. Each call that talks to a server returns it, or an error that becomes this one by `?`.
+/// Error of this crate. Each call to a server returns it, or an error that becomes this one by `?`.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Kafka, or a setting of its client.
+    /// Error of Kafka, or of a setting of its client.
     #[cfg(feature = "kafka")]
     #[error(transparent)]
     Kafka(#[from] crate::kafka::Error),
-    /// PostgreSQL, or the inbox's tables in it.
+    /// Error of PostgreSQL, or of the inbox's tables in it.
     #[cfg(feature = "tokio-postgres")]
     #[error(transparent)]
     Postgres(#[from] crate::postgres::Error),
-    /// The store of idempotency records or leases.
+    /// Error of the store of idempotency records or leases.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A key, a scope or a lease's name that cannot be stored.
+    /// A key, a scope or the name of a lease that cannot be stored.
     #[error("the key cannot be stored: {0}")]
     Key(#[from] KeyError),
     /// The key of a lease belongs to the record of a request.
@@ -28,7 +28,7 @@ pub enum Error {
     #[cfg(all(feature = "records", feature = "tokio-postgres"))]
     #[error(transparent)]
     Fence(#[from] crate::lease::FenceError),
-    /// Retry topics do not keep the order of a key.
+    /// Retry topics are configured with an option that needs the order of a key, which they do not keep.
     #[cfg(all(feature = "kafka", feature = "tokio-postgres"))]
     #[error(
         "retry topics need Dedupe::Ids and AfterDeadLetter::KeyGoesOn: they do not keep the order of a key"

@@ -1,10 +1,10 @@
 //! Kafka consumers that apply each event once, in order, and lose none.
 //!
-//! At-least-once delivery is safe only when a repeated event changes nothing. This crate remembers in the service's own
-//! PostgreSQL which events are done, in the same transaction as what they change.
+//! At-least-once delivery is safe only when a repeated event changes nothing. This crate stores in the service's own PostgreSQL
+//! which events are done, in the same transaction as their changes.
 //!
-//! [`event`], [`dead_letter`], [`retry_topic`] and [`mod@core`] are sans-io: bytes and times in, values out. They build without any feature.
-//! `kafka`, `postgres` and `redis` each know one server; `consumer` is the loop between the first two.
+//! [`event`], [`dead_letter`], [`retry_topic`] and [`mod@core`] are sans-io: bytes and times in, values out. They build without any
+//! feature. `kafka`, `postgres` and `redis` each connect to one server; `consumer` is the loop between the first two.
 //!
 //! [`idempotency`] is for requests, and for effects outside the database: it needs no Kafka.
 
@@ -51,7 +51,7 @@ pub mod testing;
 
 pub use error::Error;
 
-// The code of the documents is compiled as tests.
+// The code in these documents is compiled as tests.
 #[cfg(all(doctest, feature = "kafka", feature = "redis", feature = "sqlx"))]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -24,11 +24,11 @@ pub enum LedgerError {
     /// `Commit` does not close the transaction that `Begin` opened.
     #[error("commit at {found} (end {end}) closes the transaction that announced {announced}")]
     CommitMismatch {
-        /// What `Begin` announced.
+        /// Commit LSN that `Begin` announced.
         announced: Lsn,
-        /// What `Commit` says.
+        /// Commit LSN of `Commit`.
         found: Lsn,
-        /// The `end_lsn` that `Commit` says.
+        /// `end_lsn` of `Commit`.
         end: Lsn,
     },
     /// A delivery report for a record that was never handed over, or for the second time.

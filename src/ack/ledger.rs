@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use super::LedgerError;
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
-/// How many transactions may wait behind one that is not acknowledged: 4 MB of them.
+/// Most transactions that wait behind one that is not acknowledged: 4 MB of them.
 const ENTRIES_MAX: usize = 100_000;
 
 /// Names the transaction that a record belongs to. It travels with the record and comes back in its delivery report.
@@ -11,13 +11,13 @@ const ENTRIES_MAX: usize = 100_000;
 pub struct Ticket(pub usize);
 
 impl Ticket {
-    /// Of a record that belongs to no transaction: a heartbeat. The ledger issues no such ticket.
+    /// Ticket of a record that belongs to no transaction: a heartbeat. The ledger issues no such ticket.
     pub const NONE: Self = Self(usize::MAX);
 
-    /// Of the record that says how far a Kafka transaction goes. The ledger issues no such ticket.
+    /// Ticket of the record with the state of a Kafka transaction. The ledger issues no such ticket.
     pub const STATE: Self = Self(usize::MAX - 1);
 
-    /// Whether the ledger knows nothing of it.
+    /// Returns whether it belongs to no transaction of the ledger.
     #[must_use]
     pub const fn is_of_no_transaction(self) -> bool {
         self.0 >= Self::STATE.0
@@ -62,7 +62,7 @@ enum Entry {
 }
 
 impl Ledger {
-    /// An empty ledger whose frontier is the slot's `confirmed_flush_lsn`.
+    /// Creates an empty ledger whose frontier is the slot's `confirmed_flush_lsn`.
     #[must_use]
     pub const fn new(confirmed: Lsn) -> Self {
         Self {
@@ -76,14 +76,14 @@ impl Ledger {
         }
     }
 
-    /// Whether the frontier stays where it is, whatever is acknowledged: until it is known that the server has the history
-    /// that it had.
+    /// Holds the frontier where it is, whatever is acknowledged, or releases it. It is held until the server
+    /// is known to have the same history as before.
     pub fn hold(&mut self, held: bool) {
         self.held = held;
         self.advance();
     }
 
-    /// A transaction begins.
+    /// Begins a transaction.
     ///
     /// # Errors
     /// When one is open already, or it does not follow in commit order.
@@ -106,7 +106,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// A record of the open transaction is about to be handed to the producer.
+    /// Issues the ticket of a record of the open transaction, which is about to be handed to the producer.
     ///
     /// # Errors
     /// When no transaction is open.
@@ -121,7 +121,7 @@ impl Ledger {
         }
     }
 
-    /// The open transaction is complete; nothing more will be issued for it.
+    /// Completes the open transaction; nothing more will be issued for it.
     ///
     /// # Errors
     /// When none is open, or the commit is not the one that `begin` announced.
@@ -148,7 +148,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// A keepalive said that all WAL before `wal_end` has been sent. Inside a transaction it says nothing of use.
+    /// Records that all WAL before `wal_end` has been sent, as a keepalive reported. Inside a transaction
+    /// that has no use.
     pub fn mark(&mut self, wal_end: Lsn) {
         if !self.open && wal_end > self.frontier {
             self.push_mark(wal_end);
@@ -156,7 +157,7 @@ impl Ledger {
         }
     }
 
-    /// `count` records of a ticket are acknowledged by the broker.
+    /// Records that `count` records of a ticket are acknowledged by the broker.
     ///
     /// # Errors
     /// When the ticket has not that many outstanding.
@@ -174,13 +175,13 @@ impl Ledger {
         Ok(())
     }
 
-    /// Everything before this is acknowledged, or had nothing to send.
+    /// Returns the frontier: everything before it is acknowledged, or had nothing to send.
     #[must_use]
     pub const fn frontier(&self) -> Lsn {
         self.frontier
     }
 
-    /// The ticket of the open transaction, when something of it is not acknowledged.
+    /// Returns the ticket of the open transaction, if something of it is not acknowledged.
     #[must_use]
     pub fn unacknowledged(&self) -> Option<Ticket> {
         match self.entries.back()? {
@@ -191,37 +192,37 @@ impl Ledger {
         }
     }
 
-    /// Everything of the tickets before this one is acknowledged.
+    /// Returns the ticket before which everything is acknowledged.
     #[must_use]
     pub const fn settled(&self) -> Ticket {
         Ticket(self.first)
     }
 
-    /// Id and commit time of the last transaction before the frontier that had something to send.
+    /// Returns id and commit time of the last transaction before the frontier that had records.
     #[must_use]
     pub const fn last_acknowledged(&self) -> Option<(Xid, PgTimestamp)> {
         self.acknowledged
     }
 
-    /// Whether nothing is outstanding; an open transaction counts as outstanding.
+    /// Returns whether nothing is outstanding; an open transaction counts as outstanding.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether no further transaction should be taken before older ones are acknowledged.
+    /// Returns whether older transactions must be acknowledged before a further one is accepted.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.entries.len() >= ENTRIES_MAX
     }
 
-    /// Whether a transaction is open.
+    /// Returns whether a transaction is open.
     #[must_use]
     pub const fn in_transaction(&self) -> bool {
         self.open
     }
 
-    /// When the transaction of `ticket` committed, while it is in the ledger.
+    /// Returns the commit time of the transaction of `ticket`, while it is in the ledger.
     #[must_use]
     pub fn commit_time(&self, ticket: Ticket) -> Option<PgTimestamp> {
         match self.entries.get(ticket.0.wrapping_sub(self.first))? {
@@ -230,7 +231,7 @@ impl Ledger {
         }
     }
 
-    /// The commit LSN of the transaction of `ticket`, while it is in the ledger.
+    /// Returns the commit LSN of the transaction of `ticket`, while it is in the ledger.
     #[must_use]
     pub fn commit_lsn(&self, ticket: Ticket) -> Option<Lsn> {
         match self.entries.get(ticket.0.wrapping_sub(self.first))? {
@@ -239,7 +240,7 @@ impl Ledger {
         }
     }
 
-    /// When the oldest transaction that is not wholly acknowledged committed.
+    /// Returns the commit time of the oldest transaction that is not wholly acknowledged.
     #[must_use]
     pub fn oldest_unacknowledged(&self) -> Option<PgTimestamp> {
         match self.entries.front()? {
@@ -280,7 +281,7 @@ mod tests {
     const TIME: PgTimestamp = PgTimestamp(0);
     const XID: Xid = Xid(7);
 
-    /// What may happen next; numbers choose among what is possible.
+    /// Possible next step; numbers choose among what is possible.
     #[derive(Debug, Clone)]
     enum Step {
         Transaction { gap: u8, records: u8, marks_inside: bool },
@@ -301,7 +302,7 @@ mod tests {
         )
     }
 
-    /// The same by brute force: every arrival kept for ever, the prefix counted anew each time.
+    /// The same by brute force: every arrival is stored for ever, and the prefix counted each time.
     #[derive(Default)]
     struct Naive {
         arrivals: Vec<(Lsn, usize)>,

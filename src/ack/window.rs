@@ -1,4 +1,5 @@
-/// How much may be handed to the producer and not yet be acknowledged. A full window stops the reading of the socket.
+/// Limits of what may be handed to the producer and not yet be acknowledged. A full window stops the reading
+/// of the socket.
 #[derive(Debug, Clone)]
 pub(crate) struct Window {
     records: usize,
@@ -8,19 +9,20 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// An empty window with these limits; at least one record always fits.
+    /// Creates an empty window with these limits; at least one record always fits.
     #[must_use]
     pub(crate) const fn new(records_max: usize, bytes_max: usize) -> Self {
         Self { records: 0, bytes: 0, records_max, bytes_max }
     }
 
-    /// Whether a further record may be handed over. A record larger than the whole limit may be in flight alone.
+    /// Returns whether a further record may be handed over. A record larger than the whole limit may be in
+    /// flight alone.
     #[must_use]
     pub(crate) const fn has_room(&self) -> bool {
         self.records < self.records_max && self.bytes < self.bytes_max || self.records == 0
     }
 
-    /// Whether half of it is used.
+    /// Returns whether half of it is used.
     #[must_use]
     pub(crate) const fn is_half_full(&self) -> bool {
         self.records >= self.records_max.div_ceil(2) || self.bytes >= self.bytes_max.div_ceil(2)
@@ -45,7 +47,7 @@ impl Window {
         self.records
     }
 
-    /// Their bytes.
+    /// Returns the number of their bytes.
     #[must_use]
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes

@@ -14,7 +14,8 @@ use crate::connect::{Field, Kind, Schema};
 use crate::outbox::check_topic_name;
 use crate::pgoutput::{Column, Relation, ReplicaIdentity};
 
-/// Finds out what the rows of a table become.
+/// Builds the schemas and column codecs of a table, from its relation message and the catalog's description
+/// of its columns.
 pub(super) fn bind(
     connector: Arc<Connector>,
     relation: &Relation,
@@ -22,12 +23,14 @@ pub(super) fn bind(
 ) -> ChangeTable {
     let mut described: Vec<_> =
         relation.columns.iter().map(|column| describe(column, descriptions)).collect();
-    if descriptions.is_empty() {
+    let is_gone = descriptions.is_empty();
+    if is_gone {
         take_identity_for_key(relation, &mut described);
     }
     let topic = connector.context.source_topic(&relation.schema, &relation.table);
     let (columns, mut notes) = columns(&connector, relation, &described);
     let key = key(&connector, relation, &described, &topic, &mut notes);
+    notes.extend(keyless(relation).filter(|_| is_gone && key.is_none()));
     notes.extend(connector.options.keys.missing(&relation.schema, &relation.table, &described));
     let fields = fields(&columns);
     let row = Arc::new(schema(&connector, fields, &format!("{topic}.Value")).optional(true));
@@ -66,7 +69,8 @@ pub(super) fn bind(
     }
 }
 
-/// The modifier of the row's own time, the rest as the catalog has it now.
+/// Describes a column with the type modifier of the relation message, and with the catalog's present
+/// description of the rest.
 fn describe(column: &Column, descriptions: &[ColumnDescription]) -> ColumnDescription {
     let known =
         descriptions.iter().find(|known| known.name == column.name && known.type_oid == column.type_oid);
@@ -76,8 +80,8 @@ fn describe(column: &Column, descriptions: &[ColumnDescription]) -> ColumnDescri
     }
 }
 
-/// The catalog knows the table no more: its key is what identifies its old rows, which is the primary key unless somebody chose
-/// another.
+/// Makes the columns of the replica identity the key, for a table that is no longer in the catalog. The
+/// replica identity is the primary key, unless `ALTER TABLE … REPLICA IDENTITY` has chosen another index.
 fn take_identity_for_key(relation: &Relation, described: &mut [ColumnDescription]) {
     if relation.replica_identity == ReplicaIdentity::Full {
         return;
@@ -88,7 +92,22 @@ fn take_identity_for_key(relation: &Relation, described: &mut [ColumnDescription
     }
 }
 
-/// The columns that are shown, and what there is to tell of those that cannot be.
+/// Returns the note that the records of a dropped table have no key. A table without columns in its replica
+/// identity had no key before either.
+fn keyless(relation: &Relation) -> Option<String> {
+    let Relation { schema, table, replica_identity, .. } = relation;
+    let identity = match replica_identity {
+        ReplicaIdentity::Full => "FULL",
+        ReplicaIdentity::Nothing => "NOTHING",
+        ReplicaIdentity::Default | ReplicaIdentity::Index => return None,
+    };
+    Some(format!(
+        "records of table {schema}.{table} have no key: it was dropped before its rows were read, and its replica identity was {identity}, which \
+         does not say the key. If it had one, start once with -X message.key.columns={schema}.{table}:COLUMN,COLUMN"
+    ))
+}
+
+/// Returns the columns that events show, and a note for each column whose type has no codec.
 fn columns(
     connector: &Connector,
     relation: &Relation,
@@ -112,12 +131,13 @@ fn columns(
     (columns, notes)
 }
 
-/// Whether the lists for columns leave a column of the table in.
+/// Reports whether the include and exclude lists for columns retain a column of the table.
 fn is_shown(connector: &Connector, table: &str, column: &ColumnDescription) -> bool {
     connector.context.rules.filter.leaves_out(table, &column.name).is_none()
 }
 
-/// A key's columns are in it whatever the lists for columns leave out or change.
+/// Builds the key of the table's records. The key contains its columns even where a list for columns excludes
+/// or changes them.
 fn key(
     connector: &Connector,
     relation: &Relation,
@@ -132,7 +152,7 @@ fn key(
         .into_iter()
         .filter_map(|index| {
             let column = described.get(index)?;
-            // Of a column that is left out Debezium knows no more than its type.
+            // Debezium describes an excluded column by its type alone.
             let unknown = ColumnDescription { not_null: false, default: None, ..column.clone() };
             let column = if is_shown(connector, &table, column) { column } else { &unknown };
             match ColumnCodec::new(column, &connector.context.columns, None) {
@@ -149,7 +169,7 @@ fn key(
         })
         .collect();
     let added = connector.context.key_field(&relation.schema, &relation.table);
-    // A key of columns that cannot be shown has no fields; as in Debezium it is a key all the same.
+    // A key whose columns have no codec has no fields, but is a key, as in Debezium.
     if is_without && added.is_none() {
         return None;
     }

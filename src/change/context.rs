@@ -3,30 +3,31 @@ use std::sync::Arc;
 use super::transaction::Before;
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
-/// What a row does not say itself.
+/// The parts of an event that the row itself does not contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeContext {
-    /// The time, in microseconds since the Unix epoch.
+    /// The present time, in microseconds since the Unix epoch.
     pub now_us: i64,
-    /// When the row's transaction committed.
+    /// The commit time of the row's transaction.
     pub commit_time: PgTimestamp,
-    /// The row's transaction; none for a row of a snapshot.
+    /// The row's transaction; `None` for a row of a snapshot.
     pub xid: Option<Xid>,
-    /// Where the row stands in the WAL.
+    /// The row's position in the WAL.
     pub lsn: Lsn,
-    /// Where the last commit ended that was read before the row's transaction.
+    /// The end of the last commit that was read before the row's transaction.
     pub last_commit: Option<Lsn>,
-    /// How many events of its transaction came before, when events tell their place in it.
+    /// The number of earlier events of the same transaction; `None` if events have no transaction block.
     pub before: Option<Before>,
-    /// Where the row's transaction was written first, when it was replicated into this database.
+    /// The replication origin of the row's transaction, if it was replicated into this database.
     pub origin: Option<Arc<ReplicationOrigin>>,
-    /// The slot's `catalog_xmin`, when it is asked for and the row comes from the stream.
+    /// The slot's `catalog_xmin`, if it was requested and the row comes from the stream.
     pub xmin: Option<Xid>,
-    /// Whether the row is one of a snapshot.
+    /// The value of `source.snapshot`.
     pub snapshot: Snapshot,
-    /// What makes no event of a changed key.
+    /// The halves of a changed key that become no event.
     pub skipped: SkippedHalves,
-    /// Whether a record that cannot be made is left out, and the others of the change are sent (`errors.tolerance=all`).
+    /// True if a record that cannot be made is skipped and the other records of the change are sent
+    /// (`errors.tolerance=all`).
     pub tolerates: bool,
 }
 
@@ -35,11 +36,12 @@ pub struct ChangeContext {
 pub struct ReplicationOrigin {
     /// `pg_replication_origin.roname`
     pub name: String,
-    /// Where the transaction's commit stands in the WAL of the origin, or what else was said to be its place.
+    /// The position of the transaction's commit in the WAL of the origin, or any other position that the
+    /// session has set.
     pub lsn: Lsn,
 }
 
-/// A changed key is a delete and a create, and `skipped.operations` is about each of them.
+/// The halves of a changed key (a delete and a create) that `skipped.operations` skips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SkippedHalves {
     /// `d`
@@ -48,7 +50,7 @@ pub struct SkippedHalves {
     pub create: bool,
 }
 
-/// Where something stands in a row of things.
+/// First or last place in a sequence, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
     pub first: bool,
@@ -58,15 +60,15 @@ pub struct Edge {
 /// `source.snapshot`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Snapshot {
-    /// It comes from the stream.
+    /// A row of the stream.
     False,
-    /// Neither the first nor the last row of its table.
+    /// A row that is neither the first nor the last row of its table.
     True,
-    /// The first row of the first table; there is none when that table is empty.
+    /// The first row of the first table; no row has it if that table is empty.
     First,
     /// The first row of a further table.
     FirstInDataCollection,
-    /// The last row of a table behind which others have rows.
+    /// The last row of a table, if a later table has rows.
     LastInDataCollection,
     /// The last row of the snapshot.
     Last,
@@ -75,8 +77,8 @@ pub enum Snapshot {
 }
 
 impl Snapshot {
-    /// Of a row of a snapshot: whether it is the first or the last of its table, and whether the table is the first one, with or
-    /// without rows, or the last that has rows.
+    /// Returns the value for a row of a snapshot. `row` is the row's place in its table. `table` is the
+    /// table's place in the snapshot: `first` counts tables without rows, `last` does not.
     #[must_use]
     pub const fn of(row: Edge, table: Edge) -> Self {
         match (row.last, table.last, row.first, table.first) {
@@ -88,7 +90,7 @@ impl Snapshot {
         }
     }
 
-    /// The word that Debezium writes. `false` is the schema's default: the field itself is null.
+    /// Returns Debezium's word, or `None` for the schema's default `false`, for which the field is null.
     pub(super) const fn word(self) -> Option<&'static str> {
         match self {
             Self::False => None,

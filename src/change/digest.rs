@@ -6,16 +6,16 @@ use crate::wal::{PgTimestamp, Xid};
 
 const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
 
-/// Bytes of the hash that are shown.
+/// Bytes of the hash that the digest shows.
 const SHOWN_BYTES: usize = 8;
 
-/// What a change says, by the server's own words: its transaction, its tables and the values of its rows. It is the same
-/// whenever the change is read, and does not depend on what is made of it.
+/// Hash of a change's content as the server sent it: the transaction, the tables and the values of the rows.
+/// It is the same at each reading of the change, and does not depend on the records that the change becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChangeDigest([u8; SHOWN_BYTES * 2]);
 
 impl ChangeDigest {
-    /// Of a change of these tables. A row of a snapshot is of no transaction.
+    /// Computes the digest of a change of these tables. A row of a snapshot has no transaction.
     pub(crate) fn of<'t>(
         tables: impl Iterator<Item = &'t str>,
         change: RowChange<'_, '_>,
@@ -53,7 +53,7 @@ impl ChangeDigest {
         Self(text)
     }
 
-    /// Of a logical message; one outside a transaction is known by its place.
+    /// Computes the digest of a logical message. A message outside a transaction is identified by its LSN.
     pub(super) fn of_message(message: &LogicalMessage<'_>, transaction: Option<(Xid, PgTimestamp)>) -> Self {
         let mut hash = Sha256::new();
         match transaction {
@@ -68,7 +68,7 @@ impl ChangeDigest {
         Self::shown(hash)
     }
 
-    /// As a header has it.
+    /// Returns the hexadecimal digits, as a header has them.
     pub(super) const fn text(&self) -> &[u8] {
         &self.0
     }
@@ -86,7 +86,7 @@ fn add_row(hash: &mut Sha256, kind: u8, row: Row<'_, '_>) {
     }
 }
 
-/// With its length, so that the next part is not taken for a piece of it.
+/// Adds a part with its kind and its length, so that the boundaries of the parts are unambiguous.
 fn add(hash: &mut Sha256, kind: u8, bytes: &[u8]) {
     hash.update([kind]);
     hash.update(u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_be_bytes());

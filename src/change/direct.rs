@@ -1,5 +1,5 @@
-//! The short way: from a row straight to bytes, without a tree of values between. It is open when transforms only
-//! name the topic, and both converters take a struct field by field.
+//! Direct serialization: from a row to bytes, without a tree of values in between. It is possible if the
+//! transforms only change the topic's name and both converters accept a struct field by field.
 
 use smallvec::SmallVec;
 
@@ -12,7 +12,7 @@ use crate::connect::Value;
 use crate::connect::converter::{ConvertError, Destination, Encoded, StructWriter};
 use crate::outbox::RouteError;
 
-/// Why a record is not written.
+/// Reason why a record is not written.
 enum Failed {
     Row(RouteError),
     Convert(ConvertError),
@@ -31,7 +31,7 @@ impl From<RouteError> for Failed {
 }
 
 impl ChangeTable {
-    /// Writes an event, and its tombstone if there is one.
+    /// Writes an event, and its tombstone if it has one.
     pub(super) fn write<'a>(
         &'a self,
         topic: &'a str,

@@ -146,7 +146,7 @@ pub(super) fn table(options: Options) -> ChangeTable {
     ChangeEvents::parse(&lookup, context, "db").unwrap().bind(&relation, &described)
 }
 
-/// What the row of a change does not say.
+/// Returns a context for the changes of a table.
 pub(super) fn at(table: &ChangeTable, snapshot: Snapshot) -> ChangeContext {
     ChangeContext {
         now_us: 1_700_000_000_123_456,
@@ -163,7 +163,7 @@ pub(super) fn at(table: &ChangeTable, snapshot: Snapshot) -> ChangeContext {
     }
 }
 
-/// The records of a change, or the error that ends it.
+/// Returns the records of a change, or the error that ends it.
 fn records(
     table: &ChangeTable,
     change: RowChange<'_, '_>,
@@ -235,7 +235,7 @@ proptest! {
         });
         match (short, long) {
             (Ok(short), Ok(long)) => prop_assert_eq!(short, long),
-            // Which of several columns is told may differ.
+            // The reported column may differ if several fail.
             (Err(_), Err(_)) => {}
             (short, long) => prop_assert_eq!(short, long),
         }

@@ -18,18 +18,18 @@ use crate::pgoutput::{Begin, Relation};
 use crate::signal::Notification;
 use crate::wal::Lsn;
 
-/// What makes change events of tables.
+/// Factory of the change events of tables.
 #[derive(Debug, Clone)]
 pub struct ChangeEvents(pub(super) Arc<Connector>);
 
-/// What all tables share.
+/// Settings, transforms and converters that all tables share.
 #[derive(Debug)]
 pub(super) struct Connector {
     pub(super) options: ChangeOptions,
     pub(super) chain: Chain,
     pub(super) converters: Converters,
     pub(super) context: EventContext,
-    /// `database.dbname`, as `source.db` says it.
+    /// `database.dbname`, the value of `source.db`.
     pub(super) database: String,
     pub(super) shape: EnvelopeShape,
     pub(super) transactions: Option<TransactionTopic>,
@@ -40,10 +40,10 @@ pub(super) struct Connector {
 }
 
 impl ChangeEvents {
-    /// Reads the options of connector, transforms and converters.
+    /// Reads the options of the connector, its transforms and its converters.
     ///
     /// # Errors
-    /// When an option cannot be used; the first one.
+    /// When an option cannot be used; the first such option is returned.
     pub fn parse(
         lookup: &dyn Fn(&str) -> Option<String>,
         context: EventContext,
@@ -58,7 +58,7 @@ impl ChangeEvents {
         })
     }
 
-    /// Puts it together.
+    /// Builds the factory from its parts.
     #[must_use]
     pub(crate) fn new(
         mut options: ChangeOptions,
@@ -89,37 +89,37 @@ impl ChangeEvents {
         }))
     }
 
-    /// Makes a table ready. A column without description is taken as pgoutput alone describes it; one whose type has no form is
-    /// left out, as Debezium does.
+    /// Binds a table. A column without description has the description of its pgoutput relation message; a
+    /// column whose type has no codec is skipped, as in Debezium.
     #[must_use]
     pub fn bind(&self, relation: &Relation, columns: &[ColumnDescription]) -> ChangeTable {
         super::binding::bind(Arc::clone(&self.0), relation, columns)
     }
 
-    /// The transforms, in their order, by name and class.
+    /// Returns the transforms in their order, each as its name and class.
     pub(crate) fn transforms(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.chain.transforms()
     }
 
-    /// The connector's logical name (`topic.prefix`).
+    /// Returns the connector's logical name (`topic.prefix`).
     pub(crate) fn connector_name(&self) -> &str {
         &self.0.context.topic_prefix
     }
 
-    /// What the topics of tables begin with, unless a transform renames them.
+    /// Returns the prefix of the topics of tables, before a transform renames them.
     pub(crate) fn topic_prefix(&self) -> String {
         let context = &self.0.context;
         format!("{}{}", context.topic_prefix, context.topic_delimiter)
     }
 
-    /// The topic of a table's records; `None` where a transform says it of each.
+    /// Returns the topic of a table's records, or `None` if a transform chooses the topic of each record.
     pub(crate) fn topic_of(&self, schema: &str, table: &str) -> Option<String> {
         let topic = self.0.context.source_topic(schema, table);
         let renamed = self.0.chain.renamed(&topic);
         renamed.or_else(|| self.renaming_transform().is_none().then_some(topic))
     }
 
-    /// The first transform that may give a record of a table another topic.
+    /// Returns the name of the first transform that may send records of a table to another topic.
     pub(crate) fn renaming_transform(&self) -> Option<&str> {
         let others = self.transforms().filter(|(_, class)| !class.ends_with(".EventRouter"));
         let renames = |class: &str| {
@@ -128,28 +128,28 @@ impl ChangeEvents {
         others.filter(|(_, class)| renames(class)).map(|(alias, _)| alias).next()
     }
 
-    /// Whether records are in the topics that EventRouters have given them: there is no other transform.
+    /// Reports whether all transforms are EventRouters.
     pub(crate) fn has_routers_only(&self) -> bool {
         self.0.chain.event_routers().count() == self.transforms().count()
     }
 
-    /// What they must know of TimescaleDB's catalog.
+    /// Returns the TimescaleDB lookups of the transforms.
     pub(crate) fn hypertables(&self) -> impl Iterator<Item = &Hypertables> {
         self.0.chain.hypertables()
     }
 
-    /// The EventRouters that stand among them.
+    /// Returns the EventRouters among the transforms.
     pub(crate) fn event_routers(&self) -> impl Iterator<Item = &EventRouter> {
         self.0.options.routers.iter().map(|(_, router)| router)
     }
 
-    /// Whether `message.key.columns` names the key of a table.
+    /// Reports whether `message.key.columns` names the key of a table.
     #[must_use]
     pub(crate) fn chooses_key(&self, schema: &str, table: &str) -> bool {
         self.0.options.keys.names(schema, table)
     }
 
-    /// The columns of a table's key, in the key's order; none when its events have no key.
+    /// Returns the columns of a table's key, in the key's order; empty if its events have no key.
     pub(crate) fn key_columns<'c>(
         &self,
         schema: &str,
@@ -160,16 +160,18 @@ impl ChangeEvents {
         positions.into_iter().filter_map(|at| Some(columns.get(at)?.name.as_str())).collect()
     }
 
-    /// Whether transactions are told.
+    /// Reports whether transaction metadata is enabled.
     #[must_use]
     pub(crate) fn tells_transactions(&self) -> bool {
         self.0.transactions.is_some()
     }
 
-    /// The record of one end of a transaction, read at `lsn` and at `now_ms`; none when they are not asked for.
+    /// Builds the record of the begin or the end of a transaction, read at `lsn` and at `now_ms`
+    /// (milliseconds since the Unix epoch). Returns `None` if transaction metadata is disabled or a transform
+    /// drops the record.
     ///
     /// # Errors
-    /// When a converter does not take it, or first needs the id of its schema.
+    /// When a transform or a converter fails, or a converter first needs the id of its schema.
     pub(crate) fn transaction_record(
         &self,
         end: End<'_>,
@@ -180,10 +182,11 @@ impl ChangeEvents {
         self.0.transaction_record(end, begin, at, into)
     }
 
-    /// The record of a notification with this id, which happened at `now_ms`; none when a transform drops it.
+    /// Builds the record of a notification with this id, which happened at `now_ms` (milliseconds since the
+    /// Unix epoch). Returns `None` if a transform drops it.
     ///
     /// # Errors
-    /// When a converter does not take it, or first needs the id of its schema.
+    /// When a transform or a converter fails, or a converter first needs the id of its schema.
     pub(crate) fn notification_record<'a>(
         &'a self,
         topic: &'a str,
@@ -194,13 +197,13 @@ impl ChangeEvents {
         self.0.notification_record(topic, notification, now_ms, into)
     }
 
-    /// The topic that transactions are told in.
+    /// Returns the topic of transaction metadata, or an empty text if it is disabled.
     #[must_use]
     pub(crate) fn transaction_topic(&self) -> &str {
         self.0.transactions.as_ref().map_or("", TransactionTopic::name)
     }
 
-    /// The connector's heartbeat to `topic`.
+    /// Returns the connector's heartbeat to `topic`.
     #[must_use]
     pub(crate) fn heartbeat(&self, topic: String) -> Heartbeat {
         let heartbeat = Heartbeat::new(topic, &self.0.context.topic_prefix, &self.0.converters);

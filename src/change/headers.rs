@@ -1,4 +1,4 @@
-//! The headers of `io.debezium.connector.common.DebeziumHeaderProducer`, which every record has.
+//! The headers of `io.debezium.connector.common.DebeziumHeaderProducer`, which each record has.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::connect::source_record::{Datum, DatumHeader};
 use crate::connect::{Schema, Value};
 use crate::outbox::EventContext;
 
-/// The headers in bytes; none when their converter does not take them.
+/// The headers in bytes; `None` if their converter fails on one.
 pub(super) type ContextBytes = Option<Vec<(&'static str, Vec<u8>)>>;
 
-/// Converts the headers once for all records.
+/// Converts the headers once, for all records.
 pub(super) fn convert(context: &EventContext, converter: &Converter, text: &Arc<Schema>) -> ContextBytes {
     let convert = |(name, value): (&'static str, &str)| {
         let mut scratch = Vec::new();
@@ -25,7 +25,7 @@ pub(super) fn convert(context: &EventContext, converter: &Converter, text: &Arc<
 }
 
 impl Connector {
-    /// The headers before they are converted.
+    /// Returns the headers before their conversion.
     pub(super) fn context_headers(&self) -> impl Iterator<Item = DatumHeader<'_>> {
         texts(&self.context).map(|(name, text)| DatumHeader {
             name: Cow::Borrowed(name),
@@ -33,7 +33,7 @@ impl Connector {
         })
     }
 
-    /// The same in bytes.
+    /// Returns the converted headers.
     pub(super) fn converted_headers(&self) -> impl Iterator<Item = (Cow<'_, str>, Encoded<'_>)> {
         let converted = self.context_bytes.iter().flatten();
         converted.map(|(name, bytes)| (Cow::Borrowed(*name), Encoded::Borrowed(bytes.as_slice())))

@@ -1,17 +1,18 @@
-//! Which columns a table's key is made of.
+//! The columns of a table's key.
 
 use fancy_regex::Regex;
 
 use crate::connect::column::ColumnDescription;
-use crate::connect::{OptionReader, Refused, java_regex};
+use crate::connect::{OptionReader, Refused, java};
 
 pub(super) const MESSAGE_KEY_COLUMNS: &str = "message.key.columns";
 
-/// `message.key.columns`: for the tables that a pattern matches, the columns of their keys.
+/// `message.key.columns`: the columns of the keys of the tables that a pattern matches.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeyColumns(Vec<KeyColumn>);
 
-/// One column of an entry. Debezium takes `table.column` as one regular expression, so a column's name is one too.
+/// One column of an entry. Debezium compiles `table.column` as one regular expression, so a column's name is
+/// one too.
 #[derive(Debug, Clone)]
 struct KeyColumn {
     table: Regex,
@@ -40,7 +41,7 @@ impl KeyColumns {
         Ok(Self(keys))
     }
 
-    /// Columns that are named and that the table lacks, one line each.
+    /// Returns a note for each column that the option names and the table lacks.
     pub(super) fn missing(&self, schema: &str, table: &str, columns: &[ColumnDescription]) -> Vec<String> {
         let name = format!("{schema}.{table}");
         let lacks = |key: &&KeyColumn| columns.iter().all(|column| !key.is(&name, column));
@@ -53,13 +54,14 @@ impl KeyColumns {
         self.0.iter().filter(|key| matches(&key.table, &name)).filter(lacks).map(tell).collect()
     }
 
-    /// Whether a pattern matches the table.
+    /// Reports whether a pattern matches the table.
     pub(super) fn names(&self, schema: &str, table: &str) -> bool {
         let name = format!("{schema}.{table}");
         self.0.iter().any(|key| matches(&key.table, &name))
     }
 
-    /// Where the key's columns are among a table's columns, in the key's order. Empty when the table has no key.
+    /// Returns the positions of the key's columns among a table's columns, in the key's order; empty if the
+    /// table has no key.
     pub(super) fn of(&self, schema: &str, table: &str, columns: &[ColumnDescription]) -> Vec<usize> {
         let name = format!("{schema}.{table}");
         let mut chosen = Vec::new();
@@ -86,7 +88,7 @@ impl KeyColumns {
 impl KeyColumn {
     fn compile(table: &str, column: &str) -> Result<Self, (String, Box<fancy_regex::Error>)> {
         let compiled =
-            |pattern: String| java_regex::compile_ignoring_case(&pattern).map_err(|error| (pattern, error));
+            |pattern: String| java::regex::compile_ignoring_case(&pattern).map_err(|error| (pattern, error));
         Ok(Self {
             table: compiled(table.to_owned())?,
             column: compiled(format!("{table}.{column}"))?,
@@ -94,7 +96,7 @@ impl KeyColumn {
         })
     }
 
-    /// Whether this is a column of the key of the table with this name.
+    /// Reports whether `column` is a column of the key of `table`.
     fn is(&self, table: &str, column: &ColumnDescription) -> bool {
         matches(&self.column, &format!("{table}.{}", column.name))
     }

@@ -8,7 +8,7 @@ use crate::pgoutput::ColumnValue;
 pub(super) struct Labels(Vec<Box<[u8]>>);
 
 impl Labels {
-    /// Those of a column. Debezium looks at no others: not at domains over enums, nor at arrays of them.
+    /// Returns the values of an enum column. As Debezium, it ignores domains over enums and arrays of enums.
     pub(super) fn of(kind: &TypeKind) -> Option<Self> {
         let TypeKind::Enum { labels, .. } = kind else { return None };
         let mut labels: Vec<_> = labels.iter().map(|label| label.as_bytes().into()).collect();
@@ -22,7 +22,8 @@ impl Labels {
 }
 
 impl ChangeTable {
-    /// A value of an enum that its schema does not have: it was added since the table was described.
+    /// Returns the first column whose enum value is not in its schema, and that value: it was added after the
+    /// table was described.
     pub(crate) fn unknown_label<'r>(&self, change: RowChange<'r, '_>) -> Option<(&str, &'r [u8])> {
         let (RowChange::Insert(row) | RowChange::Update(_, row)) = change else { return None };
         self.columns.iter().find_map(|column| {

@@ -20,13 +20,13 @@ use crate::connect::{Field, Kind, NameAdjustment, Schema, Value};
 use crate::outbox::{EventContext, MessagePrefixes, RawRecord, RouteError};
 use crate::pgoutput::LogicalMessage;
 
-/// What the prefixes of outboxd's own messages begin with: they are never events.
+/// Prefix of outboxd's own messages, which are never events.
 const OWN_PREFIX: &str = "outboxd.";
 
-/// What messages are counted under in transaction metadata.
+/// Name under which transaction metadata counts messages.
 pub(crate) const MESSAGES: &str = "LOGICAL_DECODING_MESSAGE";
 
-/// How messages become events.
+/// Schemas, topic and prefixes of the events of messages.
 #[derive(Debug)]
 pub(super) struct MessageEvents {
     prefixes: MessagePrefixes,
@@ -61,16 +61,16 @@ impl MessageEvents {
 }
 
 impl ChangeEvents {
-    /// Whether messages of this prefix are events.
+    /// Reports whether messages with this prefix are events.
     #[must_use]
     pub(crate) fn takes_message(&self, prefix: &str) -> bool {
         !prefix.starts_with(OWN_PREFIX) && self.0.messages.prefixes.take(prefix)
     }
 
-    /// The record of a message; none when a transform drops it.
+    /// Builds the record of a message. It is empty if a transform drops it.
     ///
     /// # Errors
-    /// When a transform or a converter does not take it, or first needs the id of its schema.
+    /// When a transform or a converter fails, or a converter first needs the id of its schema.
     pub(crate) fn message_record<'a>(
         &'a self,
         message: &LogicalMessage<'a>,
@@ -80,13 +80,13 @@ impl ChangeEvents {
         self.0.message_record(message, at, into)
     }
 
-    /// By what the record of a message is known again.
+    /// Computes the digest that identifies the record of a message.
     pub(crate) fn message_digest(message: &LogicalMessage<'_>, at: &ChangeContext) -> ChangeDigest {
         let transaction = at.xid.map(|xid| (xid, at.commit_time));
         ChangeDigest::of_message(message, transaction)
     }
 
-    /// What can be kept of a message that makes no event.
+    /// Returns the raw content of a message that makes no event, for example for the dead-letter topic.
     pub(crate) fn raw_message(&self, message: &LogicalMessage<'_>) -> RawRecord {
         let value = json!({"op": "m", "prefix": message.prefix, "content": STANDARD.encode(message.content)});
         let key = message.prefix.as_bytes().to_vec();

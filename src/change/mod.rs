@@ -4,7 +4,7 @@
 //!   pgoutput::Tuple ──ChangeTable──▶ SourceRecord ──converters──▶ ChangeRecord
 //! ```
 //!
-//! A table is bound once: its schemas are made then, and shared by all its records.
+//! A table is bound once: its schemas are built then, and shared by all its records.
 
 mod binding;
 mod context;

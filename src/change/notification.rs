@@ -1,4 +1,4 @@
-//! Notifications: what is told of snapshots, as records (`SinkNotificationChannel`).
+//! Notifications about snapshots as records (`SinkNotificationChannel`).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ impl NotificationSchemas {
 }
 
 impl Connector {
-    /// The record of a notification with this id, which happened at `now_ms`; none when a transform drops it.
+    /// Builds the record of a notification with this id, which happened at `now_ms` (milliseconds since the
+    /// Unix epoch). Returns `None` if a transform drops it.
     pub(super) fn notification_record<'a>(
         &'a self,
         topic: &'a str,

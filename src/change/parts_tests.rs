@@ -17,7 +17,7 @@ const FAILS_BUT_FOR_TOMBSTONES: [(&str, &str); 4] = [
     ("value.converter.schemas.enable", "false"),
 ];
 
-/// Of a column's name Protobuf makes no field, which the short way to bytes finds out.
+/// Settings with which Protobuf makes no field of a column's name, which the direct serialization detects.
 const FAILS_WITHOUT_TRANSFORMS: [(&str, &str); 5] = [
     ("field.name.adjustment.mode", "none"),
     ("key.converter", "JsonConverter"),
@@ -51,7 +51,8 @@ fn a_record_that_fails_is_left_out_alone() {
     }
 }
 
-/// The first header of each record of a changed key, with whether it has a value; and how many records are left out.
+/// Returns the first header of each record of a changed key, with whether it has a value, and the number of
+/// skipped records.
 fn moved(table: &ChangeTable, skipped: SkippedHalves, tolerates: bool) -> (Vec<(String, bool)>, usize) {
     let row = |id: &'static str| {
         let texts = [id, "a", "1", "2026-01-02 03:04:05+00", "\\x"];

@@ -1,4 +1,4 @@
-//! What stands for a TOASTed value that an update did not change and the server did not send.
+//! The value that replaces a TOASTed value that an update did not change and the server did not send.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::pgoutput::ColumnValue;
 const OPTION: &str = "unavailable.value.placeholder";
 const DEFAULT: &str = "__debezium_unavailable_value";
 
-/// The arrays that Debezium has a placeholder for, whatever it is there.
+/// The types of arrays for which Debezium has a placeholder.
 const ARRAYS: [&str; 10] = [
     "text[]",
     "varchar[]",
@@ -26,7 +26,7 @@ const ARRAYS: [&str; 10] = [
     "uuid[]",
 ];
 
-/// `unavailable.value.placeholder`: a text, or bytes as `hex:` and their digits.
+/// `unavailable.value.placeholder`: a text, or `hex:` and hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placeholder {
     bytes: Vec<u8>,
@@ -34,10 +34,10 @@ pub(crate) struct Placeholder {
 }
 
 impl Placeholder {
-    /// Reads it, or takes Debezium's.
+    /// Reads the option; the default is Debezium's.
     ///
     /// # Errors
-    /// When the digits are none.
+    /// When `hex:` is not followed by pairs of hexadecimal digits.
     pub(super) fn read(options: &mut OptionReader<'_>) -> Result<Self, Refused> {
         let said = options.text(OPTION).unwrap_or_else(|| DEFAULT.to_owned());
         let reason = "behind hex: it takes hexadecimal digits, two for each byte";
@@ -61,8 +61,8 @@ fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
     rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }
 
-/// The placeholder in the form of a column. Debezium has none in base64 and for most lists, and sends null. Where that cannot be
-/// it stops; here the text is sent, or an empty list.
+/// Returns the placeholder in the form of a column. As in Debezium, it is null for base64 and for most lists.
+/// Where the column cannot be null Debezium stops; here the value is the text or an empty list.
 pub(super) fn of(codec: &ColumnCodec, binary: BinaryHandling, placeholder: &Placeholder) -> Value<'static> {
     let base64 = matches!(binary, BinaryHandling::Base64 | BinaryHandling::Base64UrlSafe);
     match codec.type_name() {
@@ -75,7 +75,7 @@ pub(super) fn of(codec: &ColumnCodec, binary: BinaryHandling, placeholder: &Plac
     }
 }
 
-/// As the column has a value that is sent.
+/// Decodes a text as a value that the server sends for the column.
 fn decoded(codec: &ColumnCodec, text: &str) -> Value<'static> {
     let value = codec.decode_without_default(ColumnValue::Text(text.as_bytes()));
     value.map_or(Value::Null, Value::into_owned)
@@ -84,7 +84,7 @@ fn decoded(codec: &ColumnCodec, text: &str) -> Value<'static> {
 fn of_schema(schema: &Schema, placeholder: &Placeholder) -> Value<'static> {
     match &schema.kind {
         Kind::String => Value::Str(Cow::Owned(placeholder.text.clone())),
-        // Bits and decimals have a name.
+        // Bit strings and decimals have a named schema.
         Kind::Bytes if schema.name.is_none() => Value::Bytes(Cow::Owned(placeholder.bytes.clone())),
         Kind::Array(element) => {
             elements(element, placeholder).map_or_else(|| super::zero::of_schema(schema), Value::Array)
@@ -93,7 +93,8 @@ fn of_schema(schema: &Schema, placeholder: &Placeholder) -> Value<'static> {
     }
 }
 
-/// Debezium puts the placeholder's bytes into arrays of numbers, and a hash of it into those of UUIDs.
+/// Returns the elements of an array's placeholder. As in Debezium, arrays of numbers contain the
+/// placeholder's bytes, and arrays of UUIDs a hash of them.
 fn elements(element: &Schema, Placeholder { bytes, text }: &Placeholder) -> Option<Vec<Value<'static>>> {
     let signed = bytes.iter().map(|byte| byte.cast_signed());
     Some(match (&element.kind, element.name()) {
@@ -108,7 +109,7 @@ fn elements(element: &Schema, Placeholder { bytes, text }: &Placeholder) -> Opti
     })
 }
 
-/// Java's `UUID.nameUUIDFromBytes`.
+/// Computes Java's `UUID.nameUUIDFromBytes`.
 fn name_uuid(bytes: &[u8]) -> String {
     let mut hash: [u8; 16] = Md5::digest(bytes).into();
     for (byte, kept, set) in [(6, 0x0f, 0x30), (8, 0x3f, 0x80)] {
@@ -134,7 +135,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-/// As hstore's text form quotes.
+/// Quotes a text as the text form of hstore does.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -2,7 +2,8 @@ use super::table::{BoundColumn, ChangeTable};
 use crate::pgoutput::ColumnValue;
 
 impl ChangeTable {
-    /// The texts of the key's columns, by which rows are compared. None when the table has no key, or the row does not say it.
+    /// Returns the raw values of the key's columns, by which rows are compared; `None` if the table has no
+    /// key or the row lacks a value.
     #[must_use]
     pub(crate) fn raw_key(&self, row: &[ColumnValue<'_>]) -> Option<Vec<Option<Vec<u8>>>> {
         let column = |column: &BoundColumn| match row.get(column.index)? {
@@ -14,7 +15,7 @@ impl ChangeTable {
         key.columns.iter().map(column).collect()
     }
 
-    /// The names of the key's columns, in the key's order.
+    /// Returns the names of the key's columns, in the key's order.
     pub(crate) fn key_columns(&self) -> impl Iterator<Item = &str> {
         self.key.iter().flat_map(|key| &key.columns).map(|column| column.name.as_str())
     }

@@ -8,23 +8,27 @@ use crate::connect::record::{DIGEST_HEADER, Header, ProducerRecord};
 use crate::connect::source_record::{Datum, DatumHeader, SourceRecord};
 use crate::outbox::RouteError;
 
-/// Headers that fit without an allocation: four of Debezium's context and one of a changed key.
+/// Number of headers that fit without an allocation: four of Debezium's context, one of a changed key, and
+/// one of the digest.
 const INLINE_HEADERS: usize = 6;
 
-/// Records of a change that fit without an allocation.
+/// Number of records of a change that fit without an allocation.
 const INLINE_RECORDS: usize = 3;
 
-/// The records that a change becomes, in their order. Their parts are bytes, in the scratch space or where they came from.
+/// The records of a change, in their order. Their parts are bytes, in the scratch space or borrowed from
+/// their source.
 #[derive(Debug, Default)]
 pub struct ChangeRecords<'a> {
     records: SmallVec<[Converted<'a>; INLINE_RECORDS]>,
-    /// How many of them are events, and no tombstones.
+    /// The number of events, without tombstones.
     pub(super) events: i64,
-    /// Of the table that was added last.
+    /// The number of events of the table that was added last.
     pub(super) events_of_table: i64,
-    /// Why records are left out.
+    /// True if an update was skipped because no captured column has changed (`skip.messages.without.change`).
+    is_unchanged: bool,
+    /// Errors of the skipped records.
     refused: Vec<RouteError>,
-    /// By what they are known again, if somebody asks for it.
+    /// The digest that identifies the records, if it is enabled.
     digest: Option<ChangeDigest>,
 }
 
@@ -39,7 +43,7 @@ pub(super) struct Converted<'a> {
     pub(super) headers: SmallVec<[(Cow<'a, str>, Encoded<'a>); INLINE_HEADERS]>,
 }
 
-/// A part of a record that its converter does not take.
+/// A part of a record that its converter rejects.
 #[derive(Debug)]
 pub(super) struct Inconvertible {
     /// The option that names the converter.
@@ -48,7 +52,8 @@ pub(super) struct Inconvertible {
 }
 
 impl<'a> ChangeRecords<'a> {
-    /// Converts one more. A record without a timestamp has that of `now_ms`.
+    /// Converts a record and appends it. A record without a timestamp gets `now_ms` (milliseconds since the
+    /// Unix epoch).
     pub(super) fn push(
         &mut self,
         record: SourceRecord<'a>,
@@ -70,38 +75,49 @@ impl<'a> ChangeRecords<'a> {
         Ok(())
     }
 
-    /// Leaves one out.
+    /// Stores the error of a skipped record.
     pub(super) fn refuse(&mut self, error: RouteError) {
         self.refused.push(error);
     }
 
-    /// Why records are left out, once.
+    /// Removes and returns the errors of the skipped records.
     pub(crate) fn take_refused(&mut self) -> Vec<RouteError> {
         std::mem::take(&mut self.refused)
     }
 
-    /// Adds one that is converted.
+    /// Appends a converted record.
     pub(super) fn add(&mut self, record: Converted<'a>) {
         self.records.push(record);
     }
 
-    /// The records tell by what they are known again.
+    /// Sets the digest that identifies the records, which is sent as a header.
     pub(crate) const fn tell_digest(&mut self, digest: ChangeDigest) {
         self.digest = Some(digest);
     }
 
-    /// Whether there are none: a transform has dropped them, or nothing of the row has changed.
+    /// Reports whether there are no records: a transform has dropped them, or nothing of the row has changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// How many events there are of the table that was added last.
+    /// Notes that an update was skipped because no captured column has changed.
+    pub(super) const fn skip_unchanged(&mut self) {
+        self.is_unchanged = true;
+    }
+
+    /// Reports whether an update was skipped because no captured column has changed.
+    pub(crate) const fn is_unchanged(&self) -> bool {
+        self.is_unchanged
+    }
+
+    /// Returns the number of events of the table that was added last.
     pub(crate) const fn events_of_table(&self) -> i64 {
         self.events_of_table
     }
 
-    /// Gives them as the producer takes them, once nothing more is written to the scratch space.
+    /// Lends the records to `take`, in the producer's form. Nothing may be written to the scratch space after
+    /// that.
     pub fn lend<T>(&self, scratch: &[u8], take: impl FnOnce(&[ProducerRecord<'_>]) -> T) -> T {
         let headers: SmallVec<[_; INLINE_RECORDS]> =
             self.records.iter().map(|it| it.headers(self.digest.as_ref(), scratch)).collect();
@@ -116,7 +132,7 @@ impl<'a> ChangeRecords<'a> {
 }
 
 impl<'a> Converted<'a> {
-    /// The tombstone behind a delete.
+    /// Returns the tombstone that follows a delete.
     pub(super) fn without_value(&self) -> Self {
         let Self { topic, key, headers, .. } = self;
         let (topic, key, headers) = (topic.clone(), key.clone(), headers.clone());

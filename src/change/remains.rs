@@ -6,8 +6,8 @@ use crate::connect::converter::Destination;
 use crate::outbox::{Encoder, RawRecord, shown_as_json};
 
 impl ChangeTable {
-    /// What can be kept of a change that makes no event: the key, and the values of its rows as the server wrote them. Columns
-    /// that no event shows are left out, and what is masked is masked here too.
+    /// Returns the raw content of a change that makes no event: the key, and the values of its rows as the
+    /// server wrote them. Columns that no event shows are excluded, and masks apply here too.
     pub(crate) fn raw_record(&self, change: RowChange<'_, '_>, encoder: &mut Encoder) -> RawRecord {
         let (op, before, after) = match change {
             RowChange::Insert(new) => ("c", None, Some(new)),

@@ -1,5 +1,5 @@
-//! `io.debezium.processors.reselect.ReselectColumnsPostProcessor`: what the server did not send of a row, and what is null, is
-//! read from the table, as it is by then.
+//! `io.debezium.processors.reselect.ReselectColumnsPostProcessor`: values that the server did not send, and
+//! nulls, are read from the table in its present state.
 
 use postgres_protocol::escape::{escape_identifier, escape_literal};
 
@@ -14,7 +14,7 @@ use crate::pgoutput::{ColumnValue, Relation};
 const LIST: &str = "post.processors";
 const CLASS: &str = "io.debezium.processors.reselect.ReselectColumnsPostProcessor";
 
-/// What is read, and when.
+/// Settings of the post processor.
 #[derive(Debug)]
 pub(crate) struct Reselect {
     owner: String,
@@ -23,7 +23,7 @@ pub(crate) struct Reselect {
     unavailable: bool,
     /// `reselect.null.values` (true)
     nulls: bool,
-    /// `reselect.use.event.key` (false): the row is found by the event's key instead of the primary key.
+    /// `reselect.use.event.key` (false): the row is selected by the event's key instead of the primary key.
     event_key: bool,
     /// `reselect.error.handling.mode` (warn)
     fails: bool,
@@ -37,39 +37,40 @@ enum Selected {
     Exclude(NamePatterns),
 }
 
-/// What of a table's rows is read.
+/// Columns of a table that are read, and those of its key.
 #[derive(Debug)]
 pub(super) struct Selection {
-    /// The columns, by their places in the row and their names.
+    /// The columns that are read, by their positions in the row and their names.
     columns: Vec<(usize, String)>,
-    /// Those that find the row.
+    /// The columns that identify the row.
     key: Vec<(usize, String)>,
     table: String,
 }
 
-/// The question about a row.
+/// A query for a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lookup {
     /// The statement.
     pub sql: String,
-    /// The columns that it asks for, by their places in the row.
+    /// The positions in the row of the columns that it selects.
     pub places: Vec<usize>,
 }
 
-/// The answer.
+/// The result of a [`Lookup`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reselected {
-    /// The row is there, with these values at these places.
+    /// The values of the row, by their positions in it; `None` for NULL.
     Values(Vec<(usize, Option<String>)>),
-    /// There is none, or it cannot be read.
+    /// The reason why there are no values: the row does not exist or cannot be read.
     Failed(String),
 }
 
 impl Reselect {
-    /// Reads `post.processors` and the options of the one that it names; none when it names none.
+    /// Reads `post.processors` and the options of the post processor that it names; returns `None` if the
+    /// option is not set.
     ///
     /// # Errors
-    /// When it names another one.
+    /// When it names several, one of another class, or an unsupported option is set.
     pub(super) fn read(options: &mut OptionReader<'_>) -> Result<Option<Self>, Refused> {
         let Some(list) = options.filled(LIST) else { return Ok(None) };
         let names: Vec<_> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
@@ -80,7 +81,7 @@ impl Reselect {
                 "one is enough: it reads all columns that it may",
             ));
         };
-        // Debezium knows both spellings.
+        // Debezium accepts both spellings.
         let owner = match options.filled(&format!("{LIST}.{name}.type")) {
             None if options.filled(&format!("{name}.type")).is_some() => (*name).to_owned(),
             _ => format!("{LIST}.{name}"),
@@ -106,7 +107,7 @@ impl Reselect {
         }))
     }
 
-    /// What its options stand below.
+    /// Returns the prefix of its options.
     pub(crate) fn owner(&self) -> &str {
         &self.owner
     }
@@ -140,7 +141,8 @@ impl Selected {
 }
 
 impl Selection {
-    /// None when nothing of the table is read, or nothing tells its rows apart.
+    /// Selects the columns of a table that are read. Returns `None` if there are none, or no key identifies
+    /// the table's rows.
     pub(super) fn bind(
         connector: &Connector,
         relation: &Relation,
@@ -160,7 +162,8 @@ impl Selection {
         (!columns.is_empty() && !key.is_empty()).then_some(Self { columns, key, table })
     }
 
-    /// What is asked for a row, of which an update left alone what is in `old`.
+    /// Returns the query for the wanted columns of a row. A key value that an update did not change is read
+    /// from `old`.
     fn lookup(
         &self,
         row: Row<'_, '_>,
@@ -177,7 +180,7 @@ impl Selection {
             let literal =
                 match known(old, *place).filter(|_| value == ColumnValue::UnchangedToast).unwrap_or(value) {
                     ColumnValue::Text(text) => escape_literal(std::str::from_utf8(text).ok()?),
-                    // No row is found by it, as in Debezium, and that is told.
+                    // As in Debezium, it selects no row, and that is reported.
                     _ => "NULL".to_owned(),
                 };
             conditions.push(format!("{} = {}", escape_identifier(name), literal.trim_start()));
@@ -200,7 +203,7 @@ fn primary_key(described: &[ColumnDescription]) -> Vec<(usize, String)> {
 }
 
 impl ChangeTable {
-    /// What must be read of a row before its event is made.
+    /// Returns the query that a change needs before its event is made.
     pub(crate) fn lookup(&self, change: RowChange<'_, '_>) -> Option<Lookup> {
         let (selection, reselect) = (self.selection.as_ref()?, self.connector.options.reselect.as_ref()?);
         let (old, row) = match change {
@@ -220,7 +223,7 @@ impl ChangeTable {
         })
     }
 
-    /// Whether a row that cannot be read ends the relay.
+    /// Reports whether the relay stops when a row cannot be read.
     #[must_use]
     pub(crate) fn must_reselect(&self) -> bool {
         self.connector.options.reselect.as_ref().is_some_and(|reselect| reselect.fails)
@@ -228,7 +231,7 @@ impl ChangeTable {
 }
 
 impl Reselected {
-    /// The row behind a change, with what was read.
+    /// Returns the new row of a change with the values that were read.
     pub(crate) fn patch<'a>(&'a self, change: RowChange<'_, 'a>) -> Option<Vec<ColumnValue<'a>>> {
         let (RowChange::Insert(row) | RowChange::Update(_, row)) = change else { return None };
         let Self::Values(values) = self else { return None };
@@ -243,7 +246,7 @@ impl Reselected {
 }
 
 impl<'r, 'a> RowChange<'r, 'a> {
-    /// The same change with another row behind it.
+    /// Returns the same change with another new row.
     pub(crate) const fn with_row(self, row: Row<'r, 'a>) -> Self {
         match self {
             Self::Insert(_) => Self::Insert(row),

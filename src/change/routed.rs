@@ -1,4 +1,5 @@
-//! EventRouters among other transforms: the rows of an outbox are routed, those of other tables are change events.
+//! EventRouters among other transforms: the rows of an outbox are routed, the rows of other tables are change
+//! events.
 
 use super::context::ChangeContext;
 use super::events::Connector;
@@ -12,11 +13,11 @@ use crate::connect::{Kind, Value};
 use crate::outbox::{BindError, EventRouter, InvalidOperation, OutboxSource, RouteError};
 use crate::pgoutput::Relation;
 
-/// What each EventRouter makes of the rows of a table.
+/// The bindings of a table to each EventRouter.
 #[derive(Debug)]
 pub(super) struct RoutedTables(Vec<Routed>);
 
-/// What an EventRouter makes of them; the mistakes of a table that it cannot use matter only if it takes its rows.
+/// The binding of a table to one EventRouter. An error matters only if rows of the table reach the router.
 #[derive(Debug)]
 struct Routed {
     /// The router's name.
@@ -24,17 +25,17 @@ struct Routed {
     table: Result<OutboxSource, BindError>,
 }
 
-/// What a record is of: the operation, and the row that was inserted.
+/// The source of a record: the operation, and the inserted row.
 #[derive(Clone, Copy)]
 pub(super) struct Origin<'r, 'a> {
     pub(super) op: &'static str,
     pub(super) new: Option<Row<'r, 'a>>,
     pub(super) now_ms: i64,
-    /// Whether a record that cannot be made is left out, and the others of the change are sent.
+    /// True if a record that cannot be made is skipped and the other records of the change are sent.
     pub(super) tolerates: bool,
 }
 
-/// Why a record does not come through the transforms.
+/// Reason why the transforms fail on a record.
 enum Failed {
     Transform(TransformError),
     Route(RouteError),
@@ -47,7 +48,7 @@ impl From<TransformError> for Failed {
 }
 
 impl RoutedTables {
-    /// Finds the columns that each router wants.
+    /// Binds the table to each router.
     pub(super) fn bind(connector: &Connector, relation: &Relation, columns: &[ColumnDescription]) -> Self {
         let bind = |(alias, router): &(String, EventRouter)| Routed {
             alias: alias.clone(),
@@ -66,7 +67,7 @@ impl RoutedTables {
 }
 
 impl ChangeTable {
-    /// What an update of the table's rows does, where an EventRouter may take them.
+    /// Returns the router's reaction to an update of the table's rows, if an EventRouter may receive them.
     pub(crate) fn on_update(&self) -> Option<InvalidOperation> {
         let chain = &self.connector.chain;
         if chain.begins_with_routers() {
@@ -77,17 +78,18 @@ impl ChangeTable {
         self.routed.0.iter().find_map(fitting)
     }
 
-    /// The EventRouter that the rows come to, as far as is known before the transforms that stand before it.
+    /// Returns the EventRouter that receives the rows, as far as it is known before the transforms that
+    /// precede it.
     pub(crate) fn event_router(&self) -> Option<&EventRouter> {
         let taking = self.connector.chain.routes_at_once(&self.sample())?;
         let mut routers = self.connector.options.routers.iter();
         routers.find(|(alias, _)| alias == taking).map(|(_, router)| router)
     }
 
-    /// The table, unless its rows come to an EventRouter and it cannot use them.
+    /// Returns the table, unless an EventRouter receives its rows and cannot use them.
     ///
     /// # Errors
-    /// When that is so.
+    /// The error of the router's binding to the table.
     pub(crate) fn fit(self) -> Result<Self, BindError> {
         let taken =
             self.connector.chain.routes_at_once(&self.sample()).and_then(|alias| self.routed.of(alias));
@@ -97,7 +99,7 @@ impl ChangeTable {
         }
     }
 
-    /// The record behind all transforms.
+    /// Applies all transforms to a record.
     pub(super) fn transformed<'a>(
         &'a self,
         record: SourceRecord<'a>,
@@ -116,7 +118,8 @@ impl ChangeTable {
         })
     }
 
-    /// What is no change event passes, a tombstone does not.
+    /// Routes an inserted row. Drops tombstones and other operations; returns a record that is no change
+    /// event unchanged.
     fn route<'a>(
         &'a self,
         alias: &str,
@@ -141,10 +144,10 @@ impl ChangeTable {
         }
     }
 
-    /// Whether the record of an inserted row comes to an EventRouter.
+    /// Reports whether the record of an inserted row reaches an EventRouter.
     ///
     /// # Errors
-    /// When a transform before it cannot work on the row.
+    /// When a transform before the router fails on the row.
     pub(crate) fn routes<'a>(&'a self, row: Row<'_, 'a>, at: &ChangeContext) -> Result<bool, RouteError> {
         let mut comes = false;
         if !self.routed.is_empty() {
@@ -157,19 +160,19 @@ impl ChangeTable {
         Ok(comes)
     }
 
-    /// A record as it comes to the transforms, as far as predicates look at it.
+    /// Returns a record with the parts that predicates read before the transforms.
     fn sample(&self) -> SourceRecord<'_> {
         let value = Datum { schema: None, value: Value::str("") };
         self.source_record(Value::Null, value, None)
     }
 }
 
-/// Whether an update of a row that comes to the router ends the relay.
+/// Reports whether an update of a row that reaches the router stops the relay.
 fn is_fatal(table: &Result<OutboxSource, BindError>) -> bool {
     table.as_ref().is_ok_and(|table| table.on_update() == InvalidOperation::Fatal)
 }
 
-/// The row behind a change.
+/// Returns the field `after` of a change event.
 fn new_row<'v, 'a>(event: &'v Datum<'a>) -> Option<&'v Value<'a>> {
     let Kind::Struct(fields) = &event.schema.as_deref()?.kind else { return None };
     let position = fields.iter().position(|field| field.name == "after")?;

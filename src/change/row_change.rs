@@ -1,8 +1,8 @@
-//! What pgoutput says of a row.
+//! The content of a row change in pgoutput.
 
 use crate::pgoutput::{ColumnValue, OldTuple};
 
-/// What has happened to a row, or to a whole table.
+/// A change of a row, or of a whole table.
 #[derive(Debug, Clone, Copy)]
 pub enum RowChange<'r, 'a> {
     /// `c`, and `r` for a row of a snapshot.
@@ -18,15 +18,15 @@ pub enum RowChange<'r, 'a> {
 /// The values of a row, in the relation's order.
 pub(super) type Row<'r, 'a> = &'r [ColumnValue<'a>];
 
-/// What an update or a delete carries of the old row.
+/// The old row of an update or a delete.
 #[derive(Debug, Clone, Copy)]
 pub struct OldRow<'r, 'a> {
-    /// What is not in the replica identity is NULL.
+    /// Columns outside the replica identity are NULL.
     row: Row<'r, 'a>,
 }
 
 impl<'r, 'a> OldRow<'r, 'a> {
-    /// The values, in the relation's order.
+    /// Returns the values, in the relation's order.
     pub(crate) const fn columns(self) -> Row<'r, 'a> {
         self.row
     }

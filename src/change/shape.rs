@@ -1,4 +1,5 @@
-//! What all envelopes of a connector have in common: the schemas of their blocks, and how their fields are labelled.
+//! The common parts of all envelopes of a connector: the schemas of their blocks and the labels of their
+//! fields.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ pub(super) struct EnvelopeShape {
     pub(super) source_labels: Vec<FieldLabel>,
     pub(super) transaction: Arc<Schema>,
     pub(super) op: Arc<Schema>,
-    /// Of `ts_ms`, `ts_us` and `ts_ns`.
+    /// The schema of `ts_ms`, `ts_us` and `ts_ns`.
     pub(super) time: Arc<Schema>,
 }
 
@@ -35,7 +36,7 @@ impl EnvelopeShape {
         }
     }
 
-    /// An envelope's fields around rows of this schema.
+    /// Returns an envelope's fields around rows of this schema.
     pub(super) fn fields(&self, row: &Arc<Schema>) -> Vec<Field> {
         let schemas =
             [row, row, &self.source, &self.transaction, &self.op, &self.time, &self.time, &self.time];
@@ -43,12 +44,12 @@ impl EnvelopeShape {
     }
 }
 
-/// The labels of a struct's fields.
+/// Returns the labels of a struct's fields.
 fn labels(schema: &Schema) -> Vec<FieldLabel> {
     fields(schema).iter().map(|field| FieldLabel::new(&field.name)).collect()
 }
 
-/// The fields of a struct's schema.
+/// Returns the fields of a struct's schema; empty for any other schema.
 pub(super) fn fields(schema: &Schema) -> &[Field] {
     match &schema.kind {
         Kind::Struct(fields) => fields,

@@ -8,13 +8,13 @@ use super::context::{ChangeContext, Snapshot};
 use crate::connect::{Field, Kind, Schema, Value};
 use crate::wal::Lsn;
 
-/// The fields of the block.
+/// The number of fields of the block.
 pub(super) const FIELDS: usize = 16;
 
-/// Two numbers of 20 digits and what stands around them.
+/// Length of two numbers of 20 digits and the characters around them.
 const SEQUENCE_BYTES: usize = 48;
 
-/// What is the same in the block of each row of a table.
+/// The constant part of the block of a table's rows.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) version: String,
@@ -30,7 +30,7 @@ impl Source {
         Value::Struct(self.values(at, sequence.text()).map(Value::into_owned).into())
     }
 
-    /// The block's values, with what [`Sequence`] says.
+    /// Returns the block's values, with the text of [`Sequence`].
     pub(super) fn values<'a>(&'a self, at: &'a ChangeContext, sequence: &'a str) -> [Value<'a>; FIELDS] {
         let committed_us = at.commit_time.unix_us();
         let origin = at.origin.as_deref();
@@ -51,13 +51,13 @@ impl Source {
             if at.snapshot == Snapshot::Incremental { Value::Null } else { lsn(at.lsn) },
             at.xmin.map_or(Value::Null, |xmin| Value::Int64(i64::from(xmin.0))),
             origin.map_or(Value::Null, |origin| Value::str(&origin.name)),
-            // Anybody may say any of them, and Java has no numbers without a sign.
+            // A session may set any origin LSN, and Java has no unsigned numbers.
             origin.map_or(Value::Null, |origin| Value::Int64(origin.lsn.get().cast_signed())),
         ]
     }
 }
 
-/// Where the last commit ended and where the row stands, as Debezium writes them: `["1","2"]`.
+/// The end of the last commit and the position of the row, as Debezium writes them: `["1","2"]`.
 #[derive(Debug)]
 pub(super) struct Sequence(SmallVec<[u8; SEQUENCE_BYTES]>);
 
@@ -82,7 +82,7 @@ impl Sequence {
     }
 }
 
-/// The schema of the block.
+/// Returns the schema of the block.
 pub(super) fn schema() -> Schema {
     let required = |name: &str, kind| Field::new(name, Arc::new(Schema::new(kind)));
     let optional = |name: &str, kind| Field::new(name, Arc::new(Schema::new(kind).optional(true)));

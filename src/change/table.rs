@@ -21,26 +21,27 @@ use crate::pgoutput::ColumnValue;
 const NEW_KEY: &str = "__debezium.newkey";
 const OLD_KEY: &str = "__debezium.oldkey";
 
-/// A table whose schemas are made: changes in, records out.
+/// A table with its schemas: its input is changes, its output is records.
 #[derive(Debug)]
 pub struct ChangeTable {
     pub(super) connector: Arc<Connector>,
-    /// The table, with its schema.
+    /// The table's name with its schema.
     pub(super) name: String,
     pub(super) topic: String,
-    /// The columns that are shown, in the table's order.
+    /// The columns that events show, in the table's order.
     pub(super) columns: Vec<BoundColumn>,
     pub(super) key: Option<Key>,
-    /// Of a row, before and after.
+    /// The schema of a row before and after the change.
     pub(super) row: Arc<Schema>,
     pub(super) envelope: Arc<Schema>,
     pub(super) source: Source,
     pub(super) notes: Vec<String>,
-    /// The topic of events that are written without a tree of their values, see [`ChangeTable::write`]; none when they are not.
+    /// The topic of events that are written without a tree of their values, see [`ChangeTable::write`];
+    /// `None` if that is not possible.
     pub(super) direct_to: Option<String>,
-    /// Where an EventRouter stands among the transforms.
+    /// The bindings to the EventRouters among the transforms.
     pub(super) routed: RoutedTables,
-    /// What of its rows is read from the table.
+    /// The columns whose values are read from the table.
     pub(super) selection: Option<Selection>,
 }
 
@@ -49,11 +50,11 @@ pub struct ChangeTable {
 pub(super) struct Key {
     pub(super) schema: Arc<Schema>,
     pub(super) columns: Vec<BoundColumn>,
-    /// Behind the columns: what tells the table from others that share its topic.
+    /// A field behind the columns that distinguishes the table from other tables with the same topic.
     pub(super) added: Option<AddedField>,
 }
 
-/// A field of a key that no column gives.
+/// A field of a key that is no column.
 #[derive(Debug)]
 pub(super) struct AddedField {
     pub(super) label: FieldLabel,
@@ -61,42 +62,44 @@ pub(super) struct AddedField {
     pub(super) content: String,
 }
 
-/// A column at its place in the row.
+/// A column at its position in the row.
 #[derive(Debug)]
 pub(super) struct BoundColumn {
     pub(super) index: usize,
     pub(super) name: String,
-    /// The name that it has in the event.
+    /// Its name in the event.
     pub(super) field: String,
-    /// The same, as it is written.
+    /// The same name, in its serialized form.
     pub(super) label: FieldLabel,
     pub(super) codec: ColumnCodec,
-    /// What stands for NULL; null itself, when the column may be.
+    /// The value that replaces NULL; null if the column may be null.
     pub(super) zero: Value<'static>,
-    /// What stands for a value that the server did not send.
+    /// The value that replaces one that the server did not send.
     pub(super) placeholder: Value<'static>,
-    /// The values of an enum, as its schema has them.
+    /// The values of an enum, as in its schema.
     pub(super) labels: Option<Labels>,
 }
 
-/// An event before it is converted: what differs from one to the next. Its values are not read yet.
+/// An event before its conversion: the part that differs from one event to the next. Its values are not
+/// decoded yet.
 pub(super) struct Event<'r, 'a> {
     pub(super) op: &'static str,
-    /// The row that has the key; a truncate has none.
+    /// The row that contains the key; `None` for a truncate.
     pub(super) key: Option<Image<'r, 'a>>,
     pub(super) before: Option<Image<'r, 'a>>,
     pub(super) after: Option<Image<'r, 'a>>,
-    /// Of a changed key, the other one.
+    /// For each half of a changed key, the header with the other key.
     pub(super) header: Option<(&'static str, Value<'a>)>,
-    /// A record of the same key without a value follows.
+    /// True if a record of the same key without a value follows.
     pub(super) has_tombstone: bool,
 }
 
-/// A row of an event.
+/// A row image of an event.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Image<'r, 'a> {
     pub(super) row: Row<'r, 'a>,
-    /// The old row, if there is one: what an update did not change and the server did not send is taken from it.
+    /// The old row, if there is one: it provides the values that an update did not change and the server did
+    /// not send.
     pub(super) old: Option<Row<'r, 'a>>,
 }
 
@@ -107,13 +110,13 @@ impl<'r, 'a> From<Row<'r, 'a>> for Image<'r, 'a> {
 }
 
 impl ChangeTable {
-    /// The table, with its schema: `public.orders`.
+    /// Returns the table's name with its schema: `public.orders`.
     #[must_use]
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Adds the records of a change, in their order; none when nothing of it is shown.
+    /// Appends the records of a change, in their order; none if the change is skipped.
     ///
     /// # Errors
     /// When a value cannot be read or converted.
@@ -142,14 +145,14 @@ impl ChangeTable {
         self.push(event, at, records, into)
     }
 
-    /// Whether a change is one of the key, as far as that can be read.
+    /// Reports whether a change changes the key. Returns false if a value of the key cannot be read.
     #[must_use]
     pub(crate) fn changes_key(&self, change: RowChange<'_, '_>) -> bool {
         let RowChange::Update(Some(old), new) = change else { return false };
         self.is_key_changed(old, new).unwrap_or_default()
     }
 
-    /// How many events a change is, without making them: a changed key is two.
+    /// Counts the events of a change without making them: a changed key has two.
     ///
     /// # Errors
     /// When a value cannot be read.
@@ -164,8 +167,9 @@ impl ChangeTable {
         Ok(1)
     }
 
-    /// The columns whose value has no form, where a warning about it was asked for
-    /// (`event.converting.failure.handling.mode=warn`): NULL, or what stands for it, was sent instead.
+    /// Returns the columns whose value has no form and for which a warning is configured
+    /// (`event.converting.failure.handling.mode=warn`). The record contains NULL, or its replacement,
+    /// instead.
     pub(crate) fn replaced_columns(&self, change: RowChange<'_, '_>) -> impl Iterator<Item = &str> {
         let warns = self.connector.context.columns.failure == FailureHandling::Warn;
         let row = match change {
@@ -179,13 +183,14 @@ impl ChangeTable {
         self.columns.iter().filter(replaced).map(|column| column.name.as_str())
     }
 
-    /// What the user has not asked for and should know of, one line each: columns that are in no event.
+    /// Returns notes about unexpected effects, one line each, for example columns that no event shows.
     #[must_use]
     pub(crate) fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// An update of the key is a delete of the old one and a create of the new one.
+    /// Appends the records of an update. An update of the key is a delete of the old key and a create of the
+    /// new one.
     fn update<'a>(
         &'a self,
         old: Option<OldRow<'_, 'a>>,
@@ -205,6 +210,7 @@ impl ChangeTable {
         };
         let Some(old) = old else { return self.push(event, at, records, into) };
         if self.is_skipped(old, new)? {
+            records.skip_unchanged();
             return Ok(());
         }
         if !self.is_key_changed(old, new)? {
@@ -222,7 +228,7 @@ impl ChangeTable {
         self.push(come, at, records, into)
     }
 
-    /// A delete, and its tombstone.
+    /// Returns the event of a delete, with its tombstone.
     fn delete<'r, 'a>(&self, old: Row<'r, 'a>) -> Event<'r, 'a> {
         Event {
             op: "d",
@@ -234,12 +240,14 @@ impl ChangeTable {
         }
     }
 
-    /// Most often the server sent the same twice, and nothing has to be read.
+    /// Reports whether the key differs. In most cases the server sent the same bytes twice, and no value is
+    /// decoded.
     fn is_key_changed(&self, old: OldRow<'_, '_>, new: Row<'_, '_>) -> Result<bool, RouteError> {
         let Some(key) = &self.key else { return Ok(false) };
         let (was, is) = (old.columns(), Image { row: new, old: Some(old.columns()) });
         let is_same = key.columns.iter().all(|column| was.get(column.index) == new.get(column.index));
-        // In Java what stands for unknown bytes is of another class than bytes, and so differs from empty ones.
+        // In Java the placeholder of unknown bytes has another class than bytes, and so it differs from empty
+        // bytes.
         let is_unknown = |column: &BoundColumn| {
             matches!(column.zero, Value::Bytes(_))
                 && was.get(column.index) == Some(&ColumnValue::Null)
@@ -251,7 +259,7 @@ impl ChangeTable {
         Ok(!is_same && !self.key_of(was.into())?.equals(&self.key_of(is)?))
     }
 
-    /// Whether an update changes nothing, and such updates make no events.
+    /// Reports whether an update changes nothing, and such updates make no events.
     fn is_skipped(&self, old: OldRow<'_, '_>, new: Row<'_, '_>) -> Result<bool, RouteError> {
         if !self.connector.options.skip_unchanged {
             return Ok(false);
@@ -274,7 +282,7 @@ impl ChangeTable {
         records.events_of_table = records.events_of_table.saturating_add(1);
         if let Some(topic) = &self.direct_to {
             match self.write(topic, &event, &place, at, records, into) {
-                // The long way tells which of its records fails.
+                // The conversion by values finds out which of the records fails.
                 Err(error) if at.tolerates && !error.awaits_schema() => {}
                 done => return done,
             }
@@ -311,7 +319,7 @@ impl ChangeTable {
         Ok(Datum::new(Arc::clone(&self.envelope), value))
     }
 
-    /// The record of an inserted row, before the transforms.
+    /// Builds the record of an inserted row, before the transforms.
     pub(super) fn inserted<'a>(
         &'a self,
         row: Row<'_, 'a>,
@@ -324,7 +332,7 @@ impl ChangeTable {
         Ok(self.source_record(self.key_of(row.into())?, value, None))
     }
 
-    /// Each record passes the transforms and converters for itself, and so does each fail.
+    /// Applies the transforms and converters to a record. Each record fails separately.
     fn convert_or_refuse<'a>(
         &'a self,
         record: SourceRecord<'a>,
@@ -357,7 +365,7 @@ impl ChangeTable {
         }
     }
 
-    /// That of a changed key, and those of the context.
+    /// Returns the header of a changed key and the headers of the context.
     fn headers<'a>(
         &'a self,
         changed_key: Option<(&'static str, Value<'a>)>,

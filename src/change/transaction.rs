@@ -1,4 +1,5 @@
-//! Transaction metadata: a record at the beginning and at the end of each transaction, and the place of each event in it.
+//! Transaction metadata: a record at the begin and at the end of each transaction, and each event's position
+//! in it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use super::events::Connector;
 use super::record::{ChangeRecords, Inconvertible};
 use crate::connect::converter::Destination;
-use crate::connect::java_hash_map::{Made, in_order};
+use crate::connect::java::hash_map::{Made, in_order};
 use crate::connect::source_record::{Datum, SourceRecord};
 use crate::connect::{Field, Kind, OptionReader, Schema, Value};
 use crate::outbox::RouteError;
@@ -21,33 +22,34 @@ pub(super) struct TransactionTopic {
     value: Arc<Schema>,
 }
 
-/// What the open transaction has sent.
+/// The events that the open transaction has sent.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     events: i64,
-    /// Of each table, in the order of their first events.
+    /// The number of events of each table, in the order of their first events.
     tables: Vec<(String, i64)>,
 }
 
-/// How many events of the transaction came before.
+/// The number of earlier events of the transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Before {
     pub(super) events: i64,
-    /// Of the same table.
+    /// The number of earlier events of the same table.
     pub(super) of_table: i64,
 }
 
-/// Which end of a transaction is told.
+/// The begin or the end of a transaction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End<'t> {
     /// `BEGIN`
     Begin,
-    /// `END`, with what was sent in between.
+    /// `END`, with the events that were sent in between.
     End(&'t Tally),
 }
 
 impl TransactionTopic {
-    /// Reads whether there is one. `prefix` is what its name begins with.
+    /// Reads the options; returns `None` if transaction metadata is disabled. `prefix` is the prefix of the
+    /// topic's name.
     pub(super) fn read(options: &mut OptionReader<'_>, prefix: &str) -> Option<Self> {
         let provided = options.boolean("provide.transaction.metadata", false);
         let name = options.filled("topic.transaction").unwrap_or_else(|| "transaction".to_owned());
@@ -58,14 +60,14 @@ impl TransactionTopic {
         })
     }
 
-    /// Its name.
+    /// Returns the topic's name.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 }
 
 impl Tally {
-    /// What came before the next event of a table.
+    /// Returns the numbers of events before the next event of a table.
     pub(crate) fn before(&self, table: &str) -> Before {
         let of_table = self.tables.iter().find(|(name, _)| name == table).map_or(0, |(_, count)| *count);
         Before { events: self.events, of_table }
@@ -87,14 +89,15 @@ impl Tally {
         let collection = |(name, count): &(String, i64)| {
             Value::Struct(vec![Value::Str(Cow::Owned(name.clone())), Value::Int64(*count)])
         };
-        // Debezium has them in a map.
+        // Debezium stores them in a hash map, whose order is reproduced here.
         let tables = in_order(self.tables.iter().collect(), Made::Empty, |(name, _)| name);
         Value::Array(tables.into_iter().map(collection).collect())
     }
 }
 
 impl Connector {
-    /// The record of one end of a transaction; none when they are not asked for.
+    /// Builds the record of one end of a transaction. Returns `None` if transaction metadata is disabled or a
+    /// transform drops it.
     pub(super) fn transaction_record(
         &self,
         end: End<'_>,
@@ -134,12 +137,12 @@ impl Connector {
     }
 }
 
-/// A transaction's id, as an event at `lsn` tells it.
+/// Returns a transaction's id as it is in an event at `lsn`.
 pub(super) fn id(xid: Xid, lsn: Lsn) -> String {
     format!("{}:{}", xid.0, lsn.get())
 }
 
-/// The block `transaction` of an event, `pushed` events after `before`.
+/// Returns the block `transaction` of an event, `pushed` events after `before`.
 pub(super) fn block(xid: Xid, lsn: Lsn, before: Before, pushed: (i64, i64)) -> Value<'static> {
     Value::Struct(vec![
         Value::Str(Cow::Owned(id(xid, lsn))),
@@ -148,7 +151,7 @@ pub(super) fn block(xid: Xid, lsn: Lsn, before: Before, pushed: (i64, i64)) -> V
     ])
 }
 
-/// The schema of the block.
+/// Returns the schema of the block.
 pub(super) fn block_schema() -> Schema {
     let fields = vec![
         required("id", Kind::String),

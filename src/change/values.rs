@@ -1,4 +1,4 @@
-//! From the columns of a row to the values of an event.
+//! Decoding of the columns of a row to the values of an event.
 
 use super::row_change::Row;
 use super::table::{BoundColumn, ChangeTable, Image};
@@ -31,7 +31,7 @@ impl ChangeTable {
         Ok(values)
     }
 
-    /// The value of a column.
+    /// Decodes the value of a column.
     pub(super) fn value<'a>(
         &'a self,
         column: &'a BoundColumn,
@@ -59,8 +59,8 @@ impl ChangeTable {
     }
 }
 
-/// What the old row says of a column that an update left alone. Such a column is stored out of line, so it is not NULL: NULL
-/// says that it is not in the replica identity.
+/// Returns the old row's value of a column that an update did not change. Such a column is TOASTed, so it is
+/// not NULL: NULL in the old row means that the column is not in the replica identity.
 pub(super) fn known<'a>(old: Row<'_, 'a>, place: usize) -> Option<ColumnValue<'a>> {
     let known = old.get(place).copied();
     known.filter(|value| !matches!(value, ColumnValue::Null | ColumnValue::UnchangedToast))

@@ -1,4 +1,4 @@
-//! What stands for a value that a required column must have and the server did not send (Debezium's fallback values).
+//! The value of a required column for which the server did not send one (Debezium's fallback values).
 
 use std::borrow::Cow;
 
@@ -6,16 +6,16 @@ use crate::connect::column::{ColumnCodec, ColumnDescription, ColumnOptions, prec
 use crate::connect::{Decimal, Kind, Schema, Value};
 use crate::pgoutput::ColumnValue;
 
-/// The column's default, or the zero of its type.
+/// Returns the column's default, or the zero of its type.
 pub(super) fn of(codec: &ColumnCodec, column: &ColumnDescription, options: &ColumnOptions) -> Value<'static> {
     codec.mapped(unmapped(codec, column, options))
 }
 
 fn unmapped(codec: &ColumnCodec, column: &ColumnDescription, options: &ColumnOptions) -> Value<'static> {
     let schema = codec.schema();
-    // A domain is nothing as the type that it is over.
+    // The zero of a domain is that of its base type.
     let type_name = column.kind.underlying().name();
-    // The schemas of these are optional whatever their columns are.
+    // The schemas of these types are always optional.
     if let Some(text) = geometric(&type_name).filter(|_| column.not_null) {
         return geometry(codec, text);
     }
@@ -41,7 +41,7 @@ fn unmapped(codec: &ColumnCodec, column: &ColumnDescription, options: &ColumnOpt
     }
 }
 
-/// The same of a schema alone.
+/// Returns the fallback value of a schema.
 pub(super) fn of_schema(schema: &Schema) -> Value<'static> {
     if schema.optional {
         return Value::Null;
@@ -49,13 +49,13 @@ pub(super) fn of_schema(schema: &Schema) -> Value<'static> {
     schema.default.clone().unwrap_or_else(|| of_kind(schema))
 }
 
-/// As the column has a value that is sent.
+/// Decodes a text as a value that the server sends for the column.
 fn decoded(codec: &ColumnCodec, text: &str) -> Value<'static> {
     let value = codec.decode_without_default(ColumnValue::Text(text.as_bytes()));
     value.map_or_else(|_| of_kind(codec.schema()), Value::into_owned)
 }
 
-/// A geometry of which no more is told than its type: not whether a path is closed.
+/// Decodes a geometry with its type as the only extension, for example without whether a path is closed.
 fn geometry(codec: &ColumnCodec, text: &str) -> Value<'static> {
     let mut value = decoded(codec, text);
     if let Value::Struct(parts) = &mut value
@@ -69,7 +69,7 @@ fn geometry(codec: &ColumnCodec, text: &str) -> Value<'static> {
 /// `GEOMETRYCOLLECTION EMPTY`
 const EMPTY_COLLECTION: &str = "010700000000000000";
 
-/// What stands for nothing in the geometric types that are shown since 3.7, and in those of PostGIS.
+/// Returns the zero of the geometric types that are shown since Debezium 3.7, and of those of PostGIS.
 fn geometric(type_name: &str) -> Option<&'static str> {
     Some(match type_name {
         "line" => "{0,1,0}",
@@ -82,7 +82,8 @@ fn geometric(type_name: &str) -> Option<&'static str> {
     })
 }
 
-/// The epoch, midnight or no time at all, of a type that `time.precision.mode=structured` makes a struct of.
+/// Returns the zero (epoch, midnight or empty interval) of a type that `time.precision.mode=structured`
+/// converts to a struct.
 fn structured(type_name: &str) -> Option<&'static str> {
     Some(match type_name {
         "interval" => "00:00:00",
@@ -92,7 +93,7 @@ fn structured(type_name: &str) -> Option<&'static str> {
     })
 }
 
-/// The same without the zone's name, which nobody has told.
+/// Removes the zone's name from a struct, because it is unknown.
 fn without_zone(mut value: Value<'static>, schema: &Schema) -> Value<'static> {
     if let (Value::Struct(parts), Kind::Struct(fields)) = (&mut value, &schema.kind) {
         let zones = fields.iter().zip(parts).filter(|(field, _)| field.name == "zoneId");
@@ -101,7 +102,7 @@ fn without_zone(mut value: Value<'static>, schema: &Schema) -> Value<'static> {
     value
 }
 
-/// Zero with so many digits behind the point.
+/// Returns zero with `scale` digits behind the decimal point.
 fn zero_of_scale(scale: Option<i32>) -> String {
     let scaled = Decimal::parse("0").zip(scale).and_then(|(zero, scale)| zero.with_scale(scale));
     scaled.map_or_else(|| "0".to_owned(), |zero| zero.to_plain_string())
@@ -137,7 +138,7 @@ fn of_kind(schema: &Schema) -> Value<'static> {
     }
 }
 
-/// What a text of this logical type is when it is nothing.
+/// Returns the zero of a text of this logical type.
 fn text(name: Option<&str>) -> &'static str {
     match name {
         Some("io.debezium.data.Json") => "{}",

@@ -12,15 +12,15 @@ use crate::wal::Oid;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Leaf {
     pub(crate) oid: Oid,
-    /// As messages name it.
+    /// Name for messages.
     pub(crate) name: String,
-    /// As SQL wants it.
+    /// Name, quoted for SQL.
     pub(crate) quoted: String,
     pub(crate) pages: i64,
     pub(crate) columns: Vec<String>,
 }
 
-/// Why rows of a table may be there that the stream does not bring.
+/// Reasons why rows of a table may be there that the stream does not bring.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Doubt {
     /// The publication does not have it.
@@ -40,12 +40,12 @@ pub(crate) enum Doubt {
     /// A migration is not finished.
     #[error("outboxd migrate is not finished with it")]
     Migrating,
-    /// What is put into the archive is an event again.
+    /// Archived rows become events again.
     #[error("rows would be archived into table {0}, which is captured itself: each would be sent again")]
     Archive(String),
 }
 
-/// In one statement: its snapshot is taken before anything in it is computed.
+/// Query in one statement: its snapshot is taken before anything in it is computed.
 const HORIZON: &str =
     "select pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_current_wal_insert_lsn()::text";
 
@@ -101,7 +101,7 @@ select p.pubinsert, obj_description(p.oid, 'pg_publication') like 'outboxd migra
 from pg_publication p where p.pubname = $1";
 
 impl Horizon {
-    /// The horizon now.
+    /// Reads the present horizon.
     pub(crate) async fn take(sql: &Sql) -> Result<Self, Error> {
         const DOING: &str = "reading the oldest transaction and the end of the WAL";
         let get = |error| Error::sql(DOING, error);
@@ -115,7 +115,7 @@ impl Horizon {
     }
 }
 
-/// The tables that hold the rows of an outbox.
+/// Reads the tables that contain the rows of an outbox.
 pub(crate) async fn leaves(sql: &Sql, table: &TableFacts) -> Result<Vec<Leaf>, Error> {
     const DOING: &str = "reading the partitions";
     let get = |error| Error::sql(DOING, error);
@@ -135,7 +135,7 @@ pub(crate) async fn leaves(sql: &Sql, table: &TableFacts) -> Result<Vec<Leaf>, E
         .collect()
 }
 
-/// The columns of a table, in their order.
+/// Reads the columns of a table, in their order.
 pub(super) async fn column_names(sql: &Sql, table: Oid) -> Result<Vec<String>, Error> {
     const DOING: &str = "reading the columns of a table";
     let rows = sql.query(DOING, COLUMN_NAMES, &[&table.0]).await?;
@@ -143,7 +143,7 @@ pub(super) async fn column_names(sql: &Sql, table: Oid) -> Result<Vec<String>, E
     rows.iter().map(name).collect()
 }
 
-/// How many pages a table has.
+/// Reads the number of pages of a table.
 pub(super) async fn pages(sql: &Sql, table: Oid) -> Result<i64, Error> {
     const DOING: &str = "reading how large a table is";
     let text = "select pg_relation_size($1::oid::regclass) / current_setting('block_size')::bigint";
@@ -167,7 +167,8 @@ pub(super) async fn archive_table(sql: &Sql, archive: &ArchiveTo) -> Result<Stri
     Ok(found.map_err(|error| Error::sql(DOING, error))?.unwrap_or(table))
 }
 
-/// The statement that gives the archive, named as SQL wants it, the columns of a table that it lacks.
+/// Returns the statement that adds the missing columns of a table to the archive, whose name is quoted for
+/// SQL.
 pub(super) async fn lacking(sql: &Sql, table: Oid, archive: &str) -> Result<Option<String>, Error> {
     const DOING: &str = "comparing the columns of the archive";
     let rows = sql.query(DOING, LACKING, &[&table.0, &archive]).await?;
@@ -176,13 +177,13 @@ pub(super) async fn lacking(sql: &Sql, table: Oid, archive: &str) -> Result<Opti
     Ok(additions.map(|additions| format!("ALTER TABLE {archive} {additions};")))
 }
 
-/// Whether the archive is one of the captured tables.
+/// Returns a doubt if the archive is one of the captured tables.
 pub(crate) fn captured_archive(archive: Option<&ArchiveTo>, captured: &[TableFacts]) -> Option<Doubt> {
     let table = captured.iter().find(|table| archive.is_some_and(|to| to.is(&table.schema, &table.name)))?;
     Some(Doubt::Archive(format!("{}.{}", table.schema, table.name)))
 }
 
-/// Why the publication may leave rows of this table out.
+/// Returns the reasons for which the publication may exclude rows of this table.
 pub(crate) async fn doubts(sql: &Sql, publication: &str, table: &TableFacts) -> Result<Vec<Doubt>, Error> {
     const DOING: &str = "reading what the publication leaves out";
     let get = |error| Error::sql(DOING, error);
@@ -198,7 +199,7 @@ pub(crate) async fn doubts(sql: &Sql, publication: &str, table: &TableFacts) -> 
     Ok(unpublished.into_iter().chain(missing).chain(others).chain(migrating).collect())
 }
 
-/// What the server is busy with.
+/// Reads the load of the server.
 pub(super) async fn pressure(sql: &Sql) -> Result<Pressure, Error> {
     const DOING: &str = "reading how busy the server is";
     let get = |error| Error::sql(DOING, error);

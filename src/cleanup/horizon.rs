@@ -1,41 +1,45 @@
 use crate::wal::Lsn;
 
-/// Ids of transactions that a row's `xmin` does not tell apart.
+/// Number of transactions after which a row's `xmin` is ambiguous.
 const XIDS: i64 = 1 << 32;
 
-/// What separates rows that are certainly in front of a place in the WAL from all others.
+/// Horizon that separates rows before a position in the WAL from all others.
 ///
-/// `xid` is the oldest transaction that was running when the snapshot was taken, and `lsn` the end of the WAL *after* that, with what
-/// was only inserted into its buffers. Every transaction with a smaller id had ended by then: it had left the list of those that run,
-/// which happens after its commit record is inserted, also with `synchronous_commit=off` and for prepared transactions. So its commit
-/// lies in front of `lsn`. When the slot is confirmed up to there, all its events are acknowledged.
+/// `xid` is the oldest transaction that was running when the snapshot was taken, and `lsn` the end of the WAL
+/// *after* that, with what was only inserted into its buffers. Every transaction with a smaller id had ended
+/// by then: it had left the list of those that run, which happens after its commit record is inserted, also
+/// with `synchronous_commit=off` and for prepared transactions. So its commit lies in front of `lsn`. When
+/// the slot is confirmed up to there, all its events are acknowledged.
 ///
-/// Whether a snapshot sees a transaction is not asked: it lists no subtransactions, and takes a savepoint's rows for committed while
-/// the transaction around them still runs. A transaction that stays open holds the horizon back instead.
+/// It does not matter whether a snapshot sees a transaction: a snapshot lists no subtransactions, and
+/// mistakes a savepoint's rows for committed while the transaction around them still runs. A transaction that
+/// stays open holds the horizon back instead.
 ///
-/// It is good for as long as the server does not crash: a commit that was visible and not flushed is lost then, and its place in the
-/// WAL is another's. So it belongs to one connection.
+/// It is good for as long as the server does not crash: a commit that was visible and not flushed is lost
+/// then, and its place in the WAL is another's. So it belongs to one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Horizon {
-    /// With its epoch: it never comes again.
+    /// Transaction id with its epoch, which is unique.
     pub(crate) xid: i64,
     pub(crate) lsn: Lsn,
 }
 
 impl Horizon {
-    /// Whether everything in front of it is sent: the slot is confirmed so far, and so is the position in Kafka, if one is kept. A
-    /// slot that somebody moved ahead is further than the position.
+    /// Returns whether everything before it is sent: the slot is confirmed up to it, and so is the position
+    /// in Kafka, if one is stored. A slot that another client moved ahead is further than the position.
     pub(crate) fn is_sent(self, confirmed: Lsn, kept: Option<Lsn>) -> bool {
         confirmed >= self.lsn && kept.is_none_or(|kept| kept >= self.lsn)
     }
 
-    /// Whether a row of this `xmin` is in front of it. `next` is the next transaction's id, with its epoch.
+    /// Returns whether a row of this `xmin` is before it. `next` is the next transaction's id, with its
+    /// epoch.
     #[cfg(test)]
     pub(super) const fn covers(self, xmin: u32, next: i64) -> bool {
         next - ((next - xmin as i64) & (XIDS - 1)) < self.xid
     }
 
-    /// The same in SQL, for the rows of `alias`. A row whose `xmin` is that of an earlier epoch is taken for a younger one: it stays.
+    /// Returns that condition in SQL, for the rows of `alias`. A row whose `xmin` is that of an earlier epoch
+    /// is mistaken for a younger one: it stays.
     pub(crate) fn condition(self, alias: &str) -> String {
         let (xid, mask) = (self.xid, XIDS - 1);
         let next = "(select pg_snapshot_xmax(pg_current_snapshot())::text::bigint)";

@@ -1,9 +1,10 @@
-//! A server with transactions, savepoints, prepared transactions and a slot, and what the horizon says of its rows. Seeded.
+//! A model of a server with transactions, savepoints, prepared transactions and a slot, and the horizon of
+//! its rows. Seeded.
 
 use super::Horizon;
 use crate::wal::Lsn;
 
-/// What a wrong implementation would do.
+/// Bug of a wrong implementation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bug {
     None,
@@ -13,7 +14,7 @@ pub(super) enum Bug {
     EndFirst,
     /// The end of what is flushed is taken, not of what is inserted.
     FlushedEnd,
-    /// Nobody waits for the slot.
+    /// Does not wait for the slot.
     Impatient,
     /// The slot's position counts, and not the one in Kafka.
     SlotAlone,
@@ -23,7 +24,7 @@ pub(super) enum Bug {
 #[derive(Debug, Clone)]
 struct Running {
     xids: Vec<i64>,
-    /// Whether it has written to the table, and so has a lock on it.
+    /// True if it has written to the table, and so has a lock on it.
     wrote: bool,
     /// The end of its commit record, once that is inserted. It is visible a moment later.
     committed: Option<u64>,
@@ -37,12 +38,12 @@ pub(super) struct World {
     running: Vec<Running>,
     /// Visible rows: their xmin, and the end of their commit record.
     rows: Vec<(i64, u64)>,
-    /// What Kafka has acknowledged; the slot may be moved ahead of it by somebody.
+    /// Position that Kafka has acknowledged; the slot may be moved ahead of it by another client.
     sent: u64,
     slot: u64,
-    /// Whether somebody keeps writers from the table.
+    /// True if the table is locked against writers.
     pub(super) locked: bool,
-    /// Whether hardly anybody writes to the table any more, and less happens at all.
+    /// True if hardly anybody writes to the table any more, and less happens at all.
     pub(super) over: bool,
 }
 
@@ -105,7 +106,7 @@ impl World {
         }
     }
 
-    /// A horizon that everything in front of is sent, as somebody takes it and waits for it.
+    /// Returns a horizon whose rows are all sent, after waiting for it as a cleanup does.
     pub(super) fn horizon(&mut self, bug: Bug) -> Option<(Horizon, i64, Vec<i64>)> {
         let first = if bug == Bug::EndFirst { Some(self.inserted) } else { None };
         if bug == Bug::EndFirst {
@@ -127,7 +128,7 @@ impl World {
         None
     }
 
-    /// The rows that would be deleted some time after a look, and were not sent.
+    /// Returns the number of rows that would be deleted some time after a check, and were not sent.
     fn unsent(&mut self, bug: Bug) -> usize {
         let Some((horizon, xmax, top)) = self.horizon(bug) else { return 0 };
         let covered = |xid: i64| match bug {
@@ -141,17 +142,17 @@ impl World {
         horizon.covers(u32::try_from(xid).unwrap(), self.next)
     }
 
-    /// Whether each row that can be seen is in front of it.
+    /// Returns whether each visible row is before it.
     pub(super) fn all_covered(&self, horizon: Horizon) -> bool {
         self.rows.iter().all(|(xid, _)| self.covers(horizon, *xid))
     }
 
-    /// Whether everybody who has written has ended.
+    /// Returns whether every writer has ended.
     pub(super) fn is_unwritten(&self) -> bool {
         self.running.iter().all(|transaction| !transaction.wrote)
     }
 
-    /// Rows that nobody has sent, also those that nobody sees yet.
+    /// Returns the number of rows that are not sent, including invisible ones.
     pub(super) fn not_sent(&self) -> usize {
         let unseen = self.running.iter().filter(|transaction| transaction.wrote).count();
         self.rows.iter().filter(|(_, end)| *end > self.sent).count() + unseen

@@ -14,13 +14,14 @@ pub(crate) struct CleanupOptions {
     pub keep: Duration,
     /// `outboxd.cleanup.time.column`
     pub time_column: Option<String>,
-    /// Where rows go first.
+    /// Archive of deleted rows.
     pub archive: Option<ArchiveTo>,
     /// `outboxd.cleanup.archive.format` (ndjson): of the files in a folder.
     pub archive_format: ArchiveFormat,
     /// `outboxd.cleanup.partitions` (rows): what becomes of partitions that are over.
     pub partitions: Partitions,
-    /// `outboxd.cleanup.partitions.ahead` (0): so many partitions are there before they are needed; 0 makes none.
+    /// `outboxd.cleanup.partitions.ahead` (0): number of partitions that exist before they are needed; 0
+    /// creates none.
     pub partitions_ahead: usize,
     /// `outboxd.cleanup.batch.rows` (1 000): in one transaction.
     pub batch_rows: u32,
@@ -37,10 +38,10 @@ pub(crate) struct CleanupOptions {
     pub transaction_age_max: Duration,
 }
 
-/// What becomes of partitions of an outbox.
+/// Treatment of an outbox's partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Partitions {
-    /// Their rows are deleted as those of any table, and the partitions stay.
+    /// Rows are deleted as those of any table, and the partitions stay.
     Rows,
     /// Each goes when it is over and every row of it is sent.
     Drop,
@@ -48,7 +49,7 @@ pub(crate) enum Partitions {
     Detach,
 }
 
-/// Where rows are kept that are taken away.
+/// Archive of deleted rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ArchiveTo {
     /// `outboxd.cleanup.archive.table`: a table with the columns of the outbox.
@@ -57,7 +58,7 @@ pub(crate) enum ArchiveTo {
     Folder(PathBuf),
 }
 
-/// What the files are.
+/// Format of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ArchiveFormat {
     /// A JSON object in each line.
@@ -67,12 +68,12 @@ pub(crate) enum ArchiveFormat {
 }
 
 impl ArchiveTo {
-    /// Whether it is a table that is named with its schema.
+    /// Returns whether it is a table with a schema.
     pub(super) fn has_schema(&self) -> bool {
         matches!(self, Self::Table(table) if table.contains('.'))
     }
 
-    /// Whether it may be this table; a name without a schema may be in any.
+    /// Returns whether it may be this table; a name without a schema may be in any.
     pub(super) fn is(&self, schema: &str, name: &str) -> bool {
         let Self::Table(table) = self else { return false };
         table.split_once('.').map_or(table == name, |archive| archive == (schema, name))

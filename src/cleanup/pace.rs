@@ -2,16 +2,16 @@ use std::time::Duration;
 
 use super::options::CleanupOptions;
 
-/// What the server is busy with.
+/// Load of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Pressure {
-    /// How far the standby that is furthest behind has not replayed.
+    /// Bytes of WAL that the slowest standby has not replayed.
     pub(super) lag_bytes: u64,
     /// The age of the oldest transaction, others' only.
     pub(super) transaction_age: Duration,
 }
 
-/// Why nothing is deleted now.
+/// Reasons why nothing is deleted now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Busy {
     /// A standby is behind.
@@ -21,7 +21,7 @@ pub(crate) enum Busy {
 }
 
 impl Pressure {
-    /// Whether to wait, and for what.
+    /// Returns the reason to wait, if there is one.
     pub(super) fn judge(self, options: &CleanupOptions) -> Option<Busy> {
         if options.lag_bytes_max > 0 && self.lag_bytes > options.lag_bytes_max {
             return Some(Busy::Lag(self.lag_bytes));

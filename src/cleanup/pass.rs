@@ -14,9 +14,9 @@ use super::pace::Busy;
 use crate::postgres::{Error, Sql};
 use crate::wal::Oid;
 
-/// So many pages are looked at by one statement: a row takes some of one.
+/// Pages that one statement reads: a row takes some of one.
 pub(super) const PAGES: i64 = 128;
-/// How soon a server that was busy is asked again.
+/// Pause before a busy server is queried again.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 /// `lock_not_available`, `query_canceled` by `statement_timeout`, `deadlock_detected`.
 pub(super) const YIELDED: [&str; 3] = ["55P03", "57014", "40P01"];
@@ -33,7 +33,7 @@ pub(crate) struct Pass<'p> {
     pub(crate) sql: &'p Sql,
     pub(crate) options: &'p CleanupOptions,
     pub(crate) horizon: Horizon,
-    /// Hears once of what it waits for.
+    /// Callback that gets once what it waits for.
     pub(crate) waits: &'p (dyn Fn(Busy) + Sync),
 }
 
@@ -44,11 +44,11 @@ pub(crate) struct Count {
     pub(crate) sent: i64,
     /// Proven, and to be kept.
     pub(crate) young: i64,
-    /// Not proven yet.
+    /// Number of rows that are not proven yet.
     pub(crate) unproven: i64,
 }
 
-/// What was taken away.
+/// Result of deleting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Deleted {
     pub(crate) rows: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Deleted {
     pub(crate) yielded: u64,
 }
 
-/// Why a pass ended early.
+/// Reasons why a pass ended early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PassError {
     /// The server.
@@ -65,7 +65,7 @@ pub(crate) enum PassError {
     /// The archive.
     #[error("the archive cannot be written")]
     Archive(#[source] io::Error),
-    /// Its rows are in the segment.
+    /// The rows are in the segment.
     #[error("no Parquet file can be made of {}, which has the rows", .0.display())]
     Parquet(PathBuf, #[source] ConvertError),
     /// The next pass knows the new ones.
@@ -77,7 +77,7 @@ pub(crate) enum PassError {
 }
 
 impl PassError {
-    /// What to do, where that is about columns.
+    /// Returns the fix, if the problem is one of columns.
     pub(crate) fn cure(&self) -> Option<&str> {
         match self {
             Self::Lacking { alter, .. } => Some(alter),
@@ -87,7 +87,7 @@ impl PassError {
 }
 
 impl CleanupOptions {
-    /// Makes the session one that nobody waits for.
+    /// Limits the session, so that no other session waits for it.
     pub(crate) async fn limit(&self, sql: &Sql) -> Result<(), Error> {
         let [lock, statement] =
             [self.lock_timeout, self.statement_timeout].map(|time| time.as_millis().min(TIMEOUT_MAX_MS));
@@ -113,7 +113,7 @@ impl Pass<'_> {
         Ok(Count { sent: sent?, young: young?, unproven: unproven? })
     }
 
-    /// Deletes what is proven, until it is told to stop.
+    /// Deletes what is proven, until it is stopped.
     pub(crate) async fn delete(
         &self,
         leaf: &Leaf,
@@ -156,7 +156,7 @@ impl Pass<'_> {
         Ok(deleted)
     }
 
-    /// Waits while the server has other things to do. False when it is told to stop.
+    /// Waits while the server is busy. Returns false when it is stopped.
     pub(super) async fn may_go_on(&self, stop: &CancellationToken) -> Result<bool, Error> {
         let mut told = false;
         loop {
@@ -171,7 +171,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Some rows of some pages, in a transaction of its own. Rows that somebody has locked stay.
+    /// Deletes some rows of some pages, in a transaction of its own. Locked rows stay.
     async fn batch(&self, leaf: &Leaf, page: i64, archive: &mut Archive) -> Result<u64, PassError> {
         const DOING: &str = "deleting rows that are sent";
         let (table, sent, old, rows) =
@@ -210,7 +210,7 @@ impl Pass<'_> {
         Ok(gone.len() as u64)
     }
 
-    /// Why a column is not there: one was dropped meanwhile, or the archive never had it.
+    /// Returns why a column is missing: one was dropped meanwhile, or the archive never had it.
     async fn missing_column(&self, leaf: &Leaf, archive: &Archive, error: Error) -> PassError {
         let look = async {
             self.sql.execute("giving a batch up", "rollback").await?;
@@ -229,7 +229,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Which rows are old enough.
+    /// Returns the condition of rows that are old enough.
     pub(super) fn old(&self) -> String {
         match (&self.options.time_column, self.options.keep) {
             (Some(column), keep) if !keep.is_zero() => {

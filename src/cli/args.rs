@@ -3,19 +3,21 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use super::cleanup::CleanupArgs;
-use super::config::ConfigCommandArgs;
-use super::dlq::DlqArgs;
-use super::explain::ExplainArgs;
-use super::inbox::InboxArgs;
-use super::init::InitArgs;
-use super::migrate::MigrateArgs;
-use super::relocate::MoveArgs;
-use super::shell::{CompletionsArgs, ManArgs};
-use super::slot::SlotArgs;
-use super::status::{LagArgs, StatusArgs};
-use super::tail::TailArgs;
-use super::top::TopArgs;
+use super::change::cleanup::CleanupArgs;
+use super::change::dlq::DlqArgs;
+use super::change::inbox::InboxArgs;
+use super::change::init::InitArgs;
+use super::change::migrate::MigrateArgs;
+use super::change::relocate::MoveArgs;
+use super::change::signal::SignalArgs;
+use super::change::slot::SlotArgs;
+use super::inspect::config::ConfigCommandArgs;
+use super::inspect::debug::DebugArgs;
+use super::inspect::explain::ExplainArgs;
+use super::inspect::status::{LagArgs, StatusArgs};
+use super::inspect::tail::TailArgs;
+use super::inspect::top::TopArgs;
+use super::shell::completions::{CompletionsArgs, ManArgs};
 use crate::config::Sources;
 use crate::http::{self, InvalidAddress};
 use crate::telemetry::{LogFormat, UnknownLogFormat};
@@ -30,59 +32,65 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Relay until SIGTERM or SIGINT; drain, confirm, exit 0
+    /// Stream changes until SIGTERM or SIGINT, then drain and confirm
     Run(RunArgs),
-    /// Ask PostgreSQL and Kafka whether everything is prepared; change nothing
+    /// Check that PostgreSQL and Kafka are prepared; change nothing
     ///
-    /// Exits 0 when all is well, 1 on warnings, 2 on failures.
+    /// Exits with 0 if no check fails, 1 on warnings, 2 on failures.
     Check(CheckArgs),
-    /// Find the outbox table, write the configuration, make the publication and the role's rights
+    /// Set up an outbox: configuration, publication, role's rights
     ///
-    /// Shows every statement with what takes it back, and asks. Run again it changes nothing.
+    /// Shows every statement with the statement that undoes it, and asks first. A second run changes nothing.
     Init(Box<InitArgs>),
-    /// Compare the rows of the captured tables with the records in Kafka; change nothing
+    /// Compare committed rows with the records in Kafka; change nothing
     ///
-    /// Is the record of every committed row there, once, in order, with the same bytes? Exits 0 if so, 1 if not (each row
-    /// is named).
+    /// Exits with 0 if the record of every committed row exists once, in order, with the same bytes; otherwise with 1, and
+    /// names each row.
     Verify(VerifyArgs),
-    /// Look at dead letters, send them again, or discard them: outboxd's, and those of Kafka Connect, Spring and share groups
+    /// Show, replay or discard dead letters
+    ///
+    /// Reads the dead letters of outboxd, Kafka Connect, Spring Kafka and share groups.
     Dlq(Box<DlqArgs>),
     /// Inspect and release parked events of services with outboxd-inbox
     ///
     /// Reads the inbox's tables in the database of the service. Nothing is changed without --yes.
     Inbox(Box<InboxArgs>),
-    /// How is it? Asks a running outboxd, or without one PostgreSQL
+    /// Show the state of the relay, or of its slot if none is running
     ///
-    /// Exits 0 when events flow, 1 when they do not or nobody reads the slot, 7 when the slot is lost.
+    /// Exits with 0 when events flow, 1 when they do not or no relay reads the slot, 7 when the slot is lost.
     Status(StatusArgs),
-    /// How far behind it is, and for how long the slot lives; --watch looks again and again
+    /// Show replication lag and the slot's remaining WAL; --watch repeats
     Lag(LagArgs),
-    /// Records as they arrive in Kafka; no consumer group hears of it
+    /// Print records as they arrive, without joining a consumer group
     Tail(TailArgs),
-    /// What status says of one instance or several, on a screen that is drawn again each second
+    /// Live dashboard of one or more instances
     Top(TopArgs),
-    /// Replication slots: list, make, drop, move ahead
+    /// Request a snapshot from a running relay, or pause or stop one
+    Signal(Box<SignalArgs>),
+    /// List, create, drop or advance replication slots
     Slot(SlotArgs),
-    /// Take rows away that are proven to be sent; without --execute they are only counted
+    /// Delete outbox rows that have been sent (dry run unless --execute)
     Cleanup(Box<CleanupArgs>),
-    /// Where is this event? Its way from the row to those who have read it; changes nothing
+    /// Trace one event from its row to its consumers; change nothing
     ///
-    /// Exits 0 when its record is in Kafka, otherwise 1.
+    /// Exits with 0 if its record is in Kafka, otherwise with 1.
     Explain(ExplainArgs),
-    /// From a program that polls the table to outboxd, and back: nothing lost, sent twice or reordered at the seam
+    /// Migrate from a polling relay, or back, without loss or repeats
     Migrate(Box<MigrateArgs>),
-    /// To another server or version, and after a lost slot: what was sent is known by the events' ids
+    /// Move to another server or version, or recover from a lost slot
     Move(Box<MoveArgs>),
-    /// The configuration: what is in force and who said it, or in another form
+    /// Show the effective configuration and its sources, or convert it
     Config(ConfigCommandArgs),
-    /// Print a script that completes commands and options in a shell
+    /// Collect the facts for a bug report, without secrets
+    Debug(DebugArgs),
+    /// Print a shell completion script
     Completions(CompletionsArgs),
-    /// Print the page for man, or write one for each command
+    /// Print the man page, or write one for each command
     Man(ManArgs),
-    /// A whole system on this machine, nothing to install: PostgreSQL, a broker, the relay, and orders to watch
+    /// Run a demo with a throwaway PostgreSQL and an in-process broker
     #[cfg(feature = "demo")]
     Demo(DemoArgs),
-    /// Ask a running outboxd whether it is ready (for container health checks)
+    /// Check that a running outboxd is ready (for container health checks)
     #[command(hide = true)]
     Health(HealthArgs),
 }
@@ -90,22 +98,22 @@ pub(super) enum Command {
 /// Where the configuration comes from.
 #[derive(Debug, clap::Args)]
 pub(super) struct ConfigArgs {
-    /// The connector's JSON, a Connect .properties file, or Debezium Server's application.properties;
+    /// The connector's JSON, YAML (KafkaConnector, DebeziumServer) or .properties; FILE#NAME is one of several;
     /// a later file wins
     #[arg(short, long = "config", value_name = "FILE", num_args = 1..)]
     pub(super) config: Vec<PathBuf>,
-    /// One setting; wins over files and environment
+    /// Set one option; overrides files and environment
     #[arg(short = 'X', value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
 }
 
 impl ConfigArgs {
-    /// Whether the command line names no configuration.
+    /// Returns whether the command line names no configuration.
     pub(super) const fn is_empty(&self) -> bool {
         self.config.is_empty() && self.set.is_empty()
     }
 
-    /// The files, this process's environment, and the single settings.
+    /// Returns the sources: the files, this process's environment, and the single settings.
     pub(super) fn sources(&self) -> Sources {
         Sources {
             files: self.config.clone(),
@@ -121,10 +129,10 @@ impl ConfigArgs {
 pub(super) struct RunArgs {
     #[command(flatten)]
     pub(super) config: ConfigArgs,
-    /// Serve the status page, /readyz and /metrics here: PORT or HOST:PORT, on loopback unless a host is given
+    /// Serve the status page, /readyz and /metrics at PORT or HOST:PORT (loopback unless a host is given)
     #[arg(long, value_name = "ADDR", env = "OUTBOXD_HTTP", value_parser = addr)]
     pub(super) http: Option<SocketAddr>,
-    /// json or text; by default text on a terminal, json in a pipe
+    /// Log format, json or text; default: text on a terminal, json in a pipe
     #[arg(long, value_name = "FORMAT", env = "OUTBOXD_LOG_FORMAT", value_parser = log_format)]
     pub(super) log: Option<LogFormat>,
 }
@@ -132,19 +140,19 @@ pub(super) struct RunArgs {
 #[cfg(feature = "demo")]
 #[derive(Debug, clap::Args)]
 pub(super) struct DemoArgs {
-    /// End after this time: 20s, 2m; until Ctrl-C when not given
-    #[arg(long = "for", value_name = "TIME", value_parser = super::time::parse_length)]
+    /// Stop after this time (20s, 2m); default: run until Ctrl-C
+    #[arg(long = "for", value_name = "TIME", value_parser = super::shell::time::parse_length)]
     pub(super) time: Option<std::time::Duration>,
-    /// Use this server (wal_level=logical) instead of a throwaway one; what the demo makes there is dropped at the end
+    /// Use this server (wal_level=logical) instead of a throwaway one; the demo drops its objects at the end
     #[arg(long, value_name = "URL")]
     pub(super) postgres: Option<String>,
     /// Use these brokers instead of the one in this process; the demo's topic is deleted at the end
     #[arg(long, value_name = "SERVERS")]
     pub(super) kafka: Option<String>,
-    /// How many transactions a second the shop makes
+    /// Transactions per second
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) rate: u32,
-    /// Serve the status page here: PORT or HOST:PORT; a free port of loopback when not given
+    /// Serve the status page at PORT or HOST:PORT; default: a free port on loopback
     #[arg(long, value_name = "ADDR", value_parser = addr)]
     pub(super) http: Option<SocketAddr>,
     /// No colours, as with NO_COLOR
@@ -171,24 +179,24 @@ pub(super) struct VerifyArgs {
     /// Only rows written before this time
     #[arg(long, value_name = "TIME")]
     pub(super) until: Option<String>,
-    /// The column that says when a row was written: timestamp, timestamptz, or bigint in milliseconds.
-    /// Otherwise table.field.event.timestamp, or the commit time with track_commit_timestamp=on
+    /// Column with the time of a row: timestamp, timestamptz, or bigint in milliseconds. Default:
+    /// table.field.event.timestamp, or the commit time with track_commit_timestamp=on
     #[arg(long, value_name = "COLUMN")]
     pub(super) time_column: Option<String>,
     /// The column whose value grows with each row of a key, to check the order by. Not needed where records have the
     /// header outboxd.position (outboxd.identity.headers=true)
     #[arg(long, value_name = "COLUMN")]
     pub(super) order_by: Option<String>,
-    /// Only some of the rows, chosen by the hash of their id: a share (5%) or about so many (100000)
+    /// Compare a sample of the rows, chosen by the hash of their id: a share (5%) or an approximate number (100000)
     #[arg(long, value_name = "N%|N", value_parser = sample)]
     pub(super) sample: Option<Sample>,
-    /// How many seconds to wait until the relay has come to the rows that were read
+    /// Seconds to wait until the relay has reached the rows that were read
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(super) wait: u64,
-    /// Folder for temporary files, about 200 bytes for each row; the system's when not given
+    /// Folder for temporary files, about 200 bytes per row; default: the system's
     #[arg(long, value_name = "DIR")]
     pub(super) scratch: Option<PathBuf>,
-    /// Print one JSON object, with every row that is not as it should be
+    /// Print one JSON object with every row that differs
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -204,7 +212,7 @@ pub(super) enum Sample {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct HealthArgs {
-    /// Where the running outboxd serves its status
+    /// Address of the running outboxd's status port
     #[arg(long, value_name = "ADDR", env = "OUTBOXD_HTTP", value_parser = addr)]
     pub(super) http: SocketAddr,
 }

@@ -1,4 +1,4 @@
-//! How a command says why it has failed: for a person, or with `--json` as one object for a script.
+//! Output of a command's failure: for a person, with `--json` as one object for a script, or as a line of the JSON log.
 
 use std::ffi::OsString;
 use std::sync::OnceLock;
@@ -8,15 +8,20 @@ use serde_json::{Value, json};
 
 use super::args::Args;
 use super::say;
-use crate::error::{Diagnose, Exit, causes, report};
+use crate::error::{Class, Diagnose, Exit, causes, report};
+use crate::telemetry::LogFormat;
 
-/// Whether the command line says `--json`.
+/// True if the command line has `--json`.
 static AS_JSON: OnceLock<bool> = OnceLock::new();
 
-/// Reads the command line. What it asks for is remembered for all that fails later.
+/// True if the process logs JSON: its failure is a log line then.
+static LOGS_JSON: OnceLock<bool> = OnceLock::new();
+
+/// Reads the command line, and remembers whether it has `--json` for all later failures.
 ///
 /// # Errors
-/// With the exit code when it cannot be understood; why is said on standard error.
+///
+/// With the exit code when it cannot be parsed; the reason is printed on standard error.
 pub(super) fn parse(command_line: Vec<OsString>) -> Result<Args, Exit> {
     let as_json = *AS_JSON.get_or_init(|| wants_json(command_line.iter().cloned()));
     Args::try_parse_from(command_line).map_err(|error| {
@@ -29,41 +34,65 @@ pub(super) fn parse(command_line: Vec<OsString>) -> Result<Args, Exit> {
     })
 }
 
-/// Says on standard error what went wrong and how to cure it.
+/// Remembers the format of the log for all later failures.
+pub(super) fn follow_log(format: LogFormat) {
+    LOGS_JSON.get_or_init(|| format == LogFormat::Json);
+}
+
+/// Prints on standard error what failed and how to fix it.
 pub(super) fn fail(error: &dyn Diagnose) -> Exit {
     let exit = error.exit();
-    let as_json = AS_JSON.get().copied().unwrap_or_default();
+    let logs_json = LOGS_JSON.get().copied().unwrap_or_default();
+    if logs_json && tracing::enabled!(tracing::Level::ERROR) {
+        let because = causes(error).map(ToString::to_string).reduce(|all, cause| format!("{all}: {cause}"));
+        let (class, code) = (error.class().name(), exit.code());
+        tracing::error!(because, fix = error.cure(), class, code, exit_code = code, "{error}");
+        return exit;
+    }
+    // A filter that hides errors, or a log that cannot start, hides no reason for an end.
+    let as_json = logs_json || AS_JSON.get().copied().unwrap_or_default();
     say(&if as_json { object(error, exit).to_string() } else { report(error) });
     exit
 }
 
-/// No option takes it for its value.
+/// Returns whether `--json` is among the arguments, as no option has it as its value; or whether `run` is to log JSON
+/// by its arguments or the environment.
 fn wants_json(arguments: impl Iterator<Item = OsString>) -> bool {
-    arguments.take_while(|argument| argument != "--").any(|argument| argument == "--json")
+    let arguments: Vec<_> = arguments.take_while(|argument| argument != "--").collect();
+    let is = |index: usize, text: &str| arguments.get(index).is_some_and(|argument| argument == text);
+    let logs_json = is(1, "run")
+        && (std::env::var_os("OUTBOXD_LOG_FORMAT").is_some_and(|format| format == "json")
+            || (0..arguments.len())
+                .any(|n| is(n, "--log=json") || is(n, "--log") && is(n.saturating_add(1), "json")));
+    logs_json || (0..arguments.len()).any(|n| is(n, "--json"))
 }
 
 fn object(error: &dyn Diagnose, exit: Exit) -> Value {
     let because: Vec<_> = causes(error).map(ToString::to_string).collect();
-    json!({ "error": error.to_string(), "because": because, "fix": error.cure(), "code": exit.code() })
+    let class = error.class().name();
+    json!({
+        "error": error.to_string(), "because": because, "fix": error.cure(), "class": class, "code": exit.code(),
+    })
 }
 
-/// What clap says in several paragraphs: the first is the mistake.
+/// Makes the object of a usage error. clap's text has several paragraphs: the first is the mistake.
 fn usage(said: &str) -> Value {
     let (mistake, fix) = said.split_once("\n\n").unwrap_or((said, ""));
     let mistake = mistake.trim().strip_prefix("error: ").unwrap_or(mistake).trim();
-    json!({ "error": mistake, "because": [], "fix": fix.trim(), "code": Exit::Usage.code() })
+    let class = Class::Config.name();
+    json!({ "error": mistake, "because": [], "fix": fix.trim(), "class": class, "code": Exit::Usage.code() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::assemble::AssembleError;
+    use crate::cli::run::assemble::AssembleError;
 
     #[test]
     fn a_script_has_the_error_its_cure_and_the_exit_code() {
         let error = AssembleError::NoConfiguration;
         let expected = json!({
-            "error": error.to_string(), "because": [], "fix": error.cure(), "code": 2,
+            "error": error.to_string(), "because": [], "fix": error.cure(), "class": "configuration", "code": 2,
         });
         assert!(error.cure().is_some());
         assert_eq!(object(&error, error.exit()), expected);
@@ -73,6 +102,10 @@ mod tests {
     fn what_is_no_option_is_not_looked_at() {
         let wants = |arguments: &[&str]| wants_json(arguments.iter().map(OsString::from));
         assert!(wants(&["outboxd", "status", "--json"]));
+        assert!(wants(&["outboxd", "run", "--log", "json"]) && wants(&["outboxd", "run", "--log=json"]));
+        assert!(
+            !wants(&["outboxd", "tail", "--log", "json"]) && !wants(&["outboxd", "run", "--log", "text"])
+        );
         assert!(!wants(&["outboxd", "explain", "--", "--json"]) && !wants(&["outboxd", "status"]));
     }
 

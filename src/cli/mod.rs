@@ -1,42 +1,14 @@
 //! The command line.
 
-mod address;
 mod args;
-mod ask;
-mod assemble;
-mod check;
-mod cleanup;
-mod config;
-mod decoding;
+mod change;
 #[cfg(feature = "demo")]
 mod demo;
-mod dlq;
-mod explain;
 mod failure;
-mod health;
-mod inbox;
-mod init;
-mod marks;
-mod migrate;
-mod notice;
-mod progress;
-mod registries;
-mod relocate;
+mod inspect;
+mod prove;
 mod run;
 mod shell;
-mod signals;
-mod slot;
-mod spans;
-mod sql;
-mod status;
-mod steps;
-mod tail;
-mod text;
-mod time;
-mod top;
-mod typed;
-mod verify;
-mod waiting;
 
 use std::ffi::OsString;
 
@@ -46,7 +18,7 @@ use crate::relay::RelayParts;
 use args::Command;
 use failure::fail;
 
-/// Parses the command line, runs the command, and tells how the process should end.
+/// Parses the command line, runs the command, and returns how the process should end.
 #[must_use]
 pub fn main() -> Exit {
     run_with(std::env::args_os().collect())
@@ -55,8 +27,8 @@ pub fn main() -> Exit {
 /// Runs the command of a command line, whose first argument is the program.
 #[must_use]
 pub fn run_with(command_line: Vec<OsString>) -> Exit {
-    // Whoever is first decides whether exit frees what OpenSSL has. librdkafka's threads, which use it to the last, would have it
-    // freed, and the process would end by a signal now and then.
+    // The first caller decides whether exit frees what OpenSSL has. librdkafka's threads, which use it to the
+    // last, would have it freed, and the process would end by a signal now and then.
     openssl::init();
     let args = match failure::parse(command_line) {
         Ok(args) => args,
@@ -64,50 +36,53 @@ pub fn run_with(command_line: Vec<OsString>) -> Exit {
     };
     match args.command {
         Command::Run(args) => run::run(&args),
-        Command::Check(args) => check::check(&args),
-        Command::Verify(args) => verify::verify(&args),
-        Command::Dlq(args) => dlq::dlq(*args),
-        Command::Inbox(args) => inbox::inbox(&args),
-        Command::Status(args) => status::status(&args),
-        Command::Lag(args) => status::lag(&args),
-        Command::Tail(args) => tail::tail(&args),
-        Command::Top(args) => top::top(&args),
-        Command::Slot(args) => slot::slot(&args),
-        Command::Explain(args) => explain::explain(&args),
-        Command::Cleanup(args) => cleanup::cleanup(&args),
-        Command::Init(args) => init::init(*args),
-        Command::Migrate(args) => migrate::migrate(&args),
-        Command::Move(args) => relocate::relocate(&args),
-        Command::Config(args) => config::config(&args),
-        Command::Completions(args) => shell::completions(&args),
-        Command::Man(args) => shell::man(&args),
+        Command::Check(args) => prove::check::check(&args),
+        Command::Verify(args) => prove::verify::verify(&args),
+        Command::Dlq(args) => change::dlq::dlq(*args),
+        Command::Inbox(args) => change::inbox::inbox(&args),
+        Command::Status(args) => inspect::status::status(&args),
+        Command::Lag(args) => inspect::status::lag(&args),
+        Command::Tail(args) => inspect::tail::tail(&args),
+        Command::Top(args) => inspect::top::top(&args),
+        Command::Signal(args) => change::signal::signal(&args),
+        Command::Slot(args) => change::slot::slot(&args),
+        Command::Explain(args) => inspect::explain::explain(&args),
+        Command::Cleanup(args) => change::cleanup::cleanup(&args),
+        Command::Init(args) => change::init::init(*args),
+        Command::Migrate(args) => change::migrate::migrate(&args),
+        Command::Move(args) => change::relocate::relocate(&args),
+        Command::Config(args) => inspect::config::config(&args),
+        Command::Debug(args) => inspect::debug::debug(&args),
+        Command::Completions(args) => shell::completions::completions(&args),
+        Command::Man(args) => shell::completions::man(&args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::demo(&args),
-        Command::Health(args) => health::health(&args),
+        Command::Health(args) => inspect::health::health(&args),
     }
 }
 
-/// The parts of the relay that `outboxd run` would begin with this configuration.
+/// Returns the parts of the relay that `outboxd run` would begin with this configuration.
 ///
 /// # Errors
-/// With the exit code when the configuration cannot work; why is said on standard error.
+///
+/// With the exit code when the configuration cannot work; the reason is printed on standard error.
 pub fn relay_parts(sources: &Sources) -> Result<RelayParts, Exit> {
-    let assembly = assemble::assemble_sources(sources).map_err(|error| fail(&error))?;
+    let assembly = run::assemble::assemble_sources(sources).map_err(|error| fail(&error))?;
     Ok(assembly.parts)
 }
 
-/// Talk goes to standard error; a closed one is no reason to fail.
+/// Prints a message to standard error; a closed one is no reason to fail.
 fn say(text: &str) {
     talk(&format!("{text}\n"));
 }
 
-/// The same without ending the line.
+/// Prints a message without ending the line.
 fn talk(text: &str) {
     use std::io::Write as _;
     drop(write!(std::io::stderr(), "{text}"));
 }
 
-/// Data goes to standard output. A reader who has left is no reason to fail.
+/// Prints data to standard output. A reader that has left is no reason to fail.
 fn print(text: &str) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
@@ -117,14 +92,15 @@ fn print(text: &str) {
 /// Runs the work of a command that changes nothing half-way: a signal ends it.
 ///
 /// # Errors
-/// With the exit code when it was interrupted or has failed; why is said on standard error.
+///
+/// With the exit code when it was interrupted or has failed; the reason is printed on standard error.
 fn asynchronously<T, E: Diagnose>(work: impl Future<Output = Result<T, E>>) -> Result<T, Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
         say(&format!("error: the runtime cannot be started: {error}"));
         Exit::Failed
     })?;
     let outcome = runtime.block_on(async {
-        let Ok(mut signals) = signals::Signals::install() else { return Some(work.await) };
+        let Ok(mut signals) = shell::signals::Signals::install() else { return Some(work.await) };
         tokio::select! {
             biased;
             () = signals.next() => None,

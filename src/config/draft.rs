@@ -1,28 +1,28 @@
-//! A configuration while it is read: all mistakes are kept, and told together at the end.
+//! A configuration while it is read: all mistakes are collected, and reported together at the end.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use super::check;
 use super::error::{ConfigError, Problem};
-use super::keys::{Status, lookup};
-use super::layers::Dialect;
+use super::known::check;
+use super::known::keys::{Status, lookup};
 use super::load::Config;
 use super::notice::Notice;
+use super::source::layers::Dialect;
 use crate::connect::option::closest;
 use crate::connect::{OptionError, OptionReader, Refused};
 
-/// A configuration, and what was found to be wrong with it.
+/// A configuration, and the mistakes found in it.
 #[derive(Debug)]
 pub(crate) struct Draft {
     config: Config,
     dialect: Dialect,
     problems: Vec<Problem>,
-    /// The keys that sections have asked for.
+    /// Keys that sections have looked up.
     asked: BTreeSet<String>,
 }
 
-/// What Connect's converters know and outboxd has no use for: they cache, or are told what they convert.
+/// Common options of Connect's converters. They are not reported where outboxd does not read them.
 const CONVERTERS_OWN: [&str; 3] = ["converter.type", "schemas.cache.size", "schemas.enable"];
 
 impl Draft {
@@ -30,22 +30,22 @@ impl Draft {
         Self { config, dialect, problems, asked: BTreeSet::new() }
     }
 
-    /// The same without the mistakes that were found so far, for who needs another part of it.
+    /// Returns the draft without the mistakes found so far, for a caller that needs another part of it.
     #[must_use]
     pub(crate) fn pardoned(self) -> Self {
         Self { problems: Vec::new(), ..self }
     }
 
-    /// The configuration, as far as it is right.
+    /// Returns the configuration, as far as it is valid.
     #[must_use]
     pub(crate) const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Reads options of another module. They are those that begin with `prefix`, which the module does not name.
+    /// Reads options of another module: those whose keys begin with `prefix`, which the module itself does not name.
     ///
     /// # Errors
-    /// When one of them was refused; its mistake is kept.
+    /// Returns an error when an option is refused; its mistake is recorded.
     pub(crate) fn section<T>(
         &mut self,
         prefix: &str,
@@ -68,7 +68,7 @@ impl Draft {
         value
     }
 
-    /// Tells the user of options below the key of a converter that it has not asked for. Connect passes over them too, and
+    /// Adds notices about options below the key of a converter that it has not looked up. Connect ignores them too, and
     /// one of them may be a typing mistake.
     pub(crate) fn note_unasked(&mut self, converter: &str) {
         let below = format!("{converter}.");
@@ -89,8 +89,8 @@ impl Draft {
         self.config.notices.extend(notices);
     }
 
-    /// Refuses what stands below the key of a transform or predicate that it has not asked for: left out, the records would be
-    /// other ones. `unused` are options that ask for nothing here.
+    /// Refuses options below the key of a transform or predicate that it has not looked up: without them the records
+    /// would differ. `unused` lists options that have no effect here.
     pub(crate) fn refuse_unasked(&mut self, owner: &str, unused: &[&str]) {
         let below = format!("{owner}.");
         let asked = || self.asked.iter().filter(|key| key.starts_with(&below)).cloned();
@@ -114,7 +114,7 @@ impl Draft {
         self.problems.extend(problems);
     }
 
-    /// Keeps the mistake of an option, named by its whole key. A mistake that is known already is not told twice.
+    /// Records the mistake of an option, which is named by its whole key. The same mistake is recorded only once.
     pub(crate) fn refuse(&mut self, error: OptionError) -> Refused {
         let problem = self.problem(&error);
         let told = problem.to_string();
@@ -124,18 +124,18 @@ impl Draft {
         Refused(error)
     }
 
-    /// What was made of the options, or its mistake is kept.
+    /// Returns the value that was made of the options, or records its mistake.
     ///
     /// # Errors
-    /// When it could not be made.
+    /// Returns an error when the value could not be made.
     pub(crate) fn keep<T>(&mut self, made: Result<T, OptionError>) -> Result<T, Refused> {
         made.map_err(|error| self.refuse(error))
     }
 
-    /// The configuration and what was made of it, when nothing is wrong.
+    /// Returns the configuration and the value that was made of it, if there is no mistake.
     ///
     /// # Errors
-    /// Every mistake that was found, together.
+    /// Returns every mistake that was found, together.
     pub(crate) fn finish<T>(mut self, made: Result<T, Refused>) -> Result<(Config, T), ConfigError> {
         let problems = std::mem::take(&mut self.problems);
         match (ConfigError::of(problems), made) {

@@ -1,14 +1,16 @@
-//! Everything that can be wrong with a configuration, told together.
+//! Mistakes in a configuration, reported together.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Class, Diagnose};
 
-use super::placeholder::PlaceholderError;
-use super::settings::{Origin, Setting};
+use super::source::document::DocumentError;
+use super::source::document::yaml::YamlError;
+use super::source::placeholder::PlaceholderError;
+use super::source::settings::{Origin, Setting};
 
-/// A configuration that cannot work: every mistake that was found, never none.
+/// Mistakes found in a configuration, at least one.
 #[derive(Debug)]
 pub(crate) struct ConfigError {
     first: Problem,
@@ -16,19 +18,19 @@ pub(crate) struct ConfigError {
 }
 
 impl ConfigError {
-    /// The error of these mistakes; none without any.
+    /// Returns the error of these mistakes; `None` if there are none.
     pub(crate) fn of(problems: Vec<Problem>) -> Option<Self> {
         let mut problems = problems.into_iter();
         let first = problems.next()?;
         Some(Self { first, others: problems.collect() })
     }
 
-    /// The same mistakes one by one.
+    /// Returns the mistakes one by one.
     pub(crate) fn into_problems(self) -> Vec<Problem> {
         std::iter::once(self.first).chain(self.others).collect()
     }
 
-    /// Every mistake, in the order they were found.
+    /// Returns every mistake, in the order in which they were found.
     pub(crate) fn problems(&self) -> impl Iterator<Item = &Problem> {
         std::iter::once(&self.first).chain(&self.others)
     }
@@ -83,7 +85,7 @@ pub(crate) enum Problem {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
     /// A file that is no connector JSON.
@@ -91,15 +93,43 @@ pub(crate) enum Problem {
     Json {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// Position and cause.
         source: serde_json::Error,
+    },
+    /// A file that is no YAML.
+    #[error("{} cannot be read as YAML", path.display())]
+    Yaml {
+        /// The file.
+        path: PathBuf,
+        /// Position and cause.
+        source: Box<YamlError>,
+        /// True for the template of a Helm chart.
+        is_template: bool,
+    },
+    /// A file in a known format, without a configuration in it.
+    #[error("{}{}", path.display(), shown_line(source.line))]
+    Document {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        source: Box<DocumentError>,
+    },
+    /// A file of which no connector, or more than one, is meant.
+    #[error("{}", shown_choice(path, wanted.as_deref(), names))]
+    Connectors {
+        /// The file.
+        path: PathBuf,
+        /// Name that was given.
+        wanted: Option<String>,
+        /// Names in the file.
+        names: Vec<String>,
     },
     /// A file that is no properties file.
     #[error("{} is not a properties file", path.display())]
     Properties {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// Position and cause.
         source: java_properties::PropertiesError,
     },
     /// `-X` without a key and a value.
@@ -108,43 +138,43 @@ pub(crate) enum Problem {
     /// A key that is not in the tables.
     #[error("{}: unknown key {:?}", said.origin, said.key)]
     UnknownKey {
-        /// What was said.
+        /// Key and value as they were written.
         said: Box<Said>,
-        /// The key that was meant, perhaps.
+        /// Most similar known key, if there is one.
         nearest: Option<String>,
     },
-    /// A variable with one of our prefixes that is no key.
+    /// A variable with one of outboxd's prefixes that is no key.
     #[error("environment variable {name} is not a known key")]
     UnknownVariable {
         /// Its name.
         name: String,
-        /// The variable that was meant, perhaps.
+        /// Most similar known variable, if there is one.
         nearest: Option<String>,
     },
-    /// A value that its key does not take.
+    /// A value that its key does not accept.
     #[error("{said} is not allowed: {allowed}")]
     InvalidValue {
-        /// What was said.
+        /// Key and value as they were written.
         said: Box<Said>,
-        /// What is allowed.
+        /// Allowed values.
         allowed: String,
     },
-    /// A value that Debezium takes and we must not: records would be lost or changed.
+    /// A value that Debezium accepts and outboxd refuses, because records would be lost or changed.
     #[error("{said} is refused: {reason}")]
     Refused {
-        /// What was said.
+        /// Key and value as they were written.
         said: Box<Said>,
-        /// Why.
+        /// Cause.
         reason: String,
-        /// What to do instead.
+        /// Fix.
         cure: String,
     },
-    /// A key that must be said.
+    /// A required key that is not set.
     #[error("{key} is missing: {reason}")]
     Missing {
         /// The key.
         key: String,
-        /// What it is needed for.
+        /// Purpose of the key.
         reason: String,
         /// The lines to add.
         lines: String,
@@ -152,14 +182,31 @@ pub(crate) enum Problem {
     /// A placeholder that cannot be resolved.
     #[error("{}: the placeholder in {} cannot be resolved", said.origin, said.key)]
     Placeholder {
-        /// What was said.
+        /// Key and value as they were written.
         said: Box<Said>,
-        /// Why.
+        /// Cause.
         source: PlaceholderError,
     },
 }
 
-/// Whether a key is read by outboxd or by a Kafka client, and not by Debezium.
+fn shown_line(line: Option<usize>) -> String {
+    line.map(|line| format!(":{line}")).unwrap_or_default()
+}
+
+fn shown_choice(path: &Path, wanted: Option<&str>, names: &[String]) -> String {
+    let path = path.display();
+    let list = names.iter().map(|name| if name.is_empty() { "(without a name)" } else { name });
+    let list = list.collect::<Vec<_>>().join(", ");
+    match wanted {
+        Some(wanted) if names.iter().any(|name| name == wanted) => {
+            format!("{path} has more than one connector {wanted:?}")
+        }
+        Some(wanted) => format!("{path} has no connector {wanted:?}, but {list}"),
+        None => format!("{path} has {} connectors: {list}", names.len()),
+    }
+}
+
+/// Returns whether a key is read by outboxd or by a Kafka client, and not by Debezium.
 fn is_ours(key: &str) -> bool {
     ["outboxd.", "rdkafka."].iter().any(|prefix| key.starts_with(prefix)) || key.contains("producer.")
 }
@@ -168,12 +215,12 @@ fn meant(nearest: Option<&str>) -> Option<String> {
     nearest.map(|nearest| format!("did you mean {nearest}?"))
 }
 
-/// What was said, as it may be shown.
+/// Key and value of a setting, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
     /// The key, as it was written.
     pub key: String,
-    /// Where.
+    /// Source of the value.
     pub origin: Origin,
     /// The value, masked if it is a secret.
     pub value: String,
@@ -205,7 +252,7 @@ impl Problem {
         Self::UnknownKey { said: setting.into(), nearest }
     }
 
-    /// What to write instead.
+    /// Returns the fix, if one is known.
     #[must_use]
     pub(crate) fn cure(&self) -> Option<String> {
         match self {
@@ -227,6 +274,15 @@ impl Problem {
             Self::Json { .. } => Some(
                 "correct the file at that place: it is read as JSON, because its name ends in .json or it begins with {".to_owned(),
             ),
+            Self::Yaml { is_template: true, .. } => {
+                Some("render the template first: helm template CHART > FILE".to_owned())
+            }
+            Self::Yaml { .. } => Some("correct the file at that place".to_owned()),
+            Self::Document { source, .. } => source.cure.clone(),
+            Self::Connectors { path, names, .. } => {
+                let name = names.iter().find(|name| !name.is_empty())?;
+                Some(format!("-c '{}#{name}'", path.display()))
+            }
             Self::Unreadable { .. } | Self::Properties { .. } | Self::InvalidValue { .. } => None,
             Self::Placeholder { source, .. } => source.cure(),
         }

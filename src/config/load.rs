@@ -1,34 +1,36 @@
-//! From settings to options.
+//! Conversion of settings into options.
 
 use std::time::Duration;
 
-use super::check::check;
+use super::brokers::producer;
 use super::draft::Draft;
-use super::error::ConfigError;
-use super::layers::{self, Dialect, Layers, Sources};
+use super::error::{ConfigError, Problem};
+use super::features::router::Transforms;
+use super::features::{cleanup, dead_letters, guarantee, metric_tags, offset, position, router, signals};
+use super::known::check::check;
 use super::notice::{Notice, NoticeKind};
 use super::read::Reader;
-use super::router::Transforms;
-use super::settings::Settings;
-use super::{
-    cleanup, dead_letters, guarantee, metric_tags, offset, position, postgres, producer, router, signals,
-};
+use super::server::postgres;
+use super::source::layers;
+use super::source::layers::{Dialect, Layers, Sources};
+use super::source::settings::Settings;
+use super::source::spelling;
 use crate::postgres::{Peer, TableOptions};
 
-/// A configuration that can work, as far as it can be told without a server.
+/// A configuration that is valid, as far as that can be checked without a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
-    /// How PostgreSQL is reached and what is asked of it.
+    /// Connection to PostgreSQL, slot, publication and tables.
     pub postgres: crate::postgres::Options,
-    /// How Kafka is reached.
+    /// Connection to Kafka, and the producer's properties.
     pub kafka: crate::kafka::Options,
-    /// The relay's limits.
+    /// Limits and features of the relay.
     pub relay: crate::relay::Options,
     /// `topic.prefix`: the logical name, 1 or more of `A-Za-z0-9._-`.
     pub topic_prefix: String,
-    /// `topic.delimiter` (`.`): stands between the parts of the connector's own topics.
+    /// `topic.delimiter` (`.`): separates the parts of the names of the connector's own topics.
     pub topic_delimiter: String,
-    /// Where notifications are posted to (`notification.enabled.channels=http`).
+    /// Endpoint of notifications over HTTP (`notification.enabled.channels=http`).
     pub(crate) notification_posts: Option<crate::relay::PostOptions>,
     /// `extended.headers.enabled` (true): whether records carry `__debezium.context.*` headers.
     pub extended_headers: bool,
@@ -36,38 +38,45 @@ pub(crate) struct Config {
     pub message_prefixes: [Vec<String>; 2],
     /// `outboxd.metrics.debezium` (false): whether the metrics have Debezium's names too.
     pub debezium_metrics: bool,
-    /// `custom.metric.tags`: labels of those.
+    /// `custom.metric.tags`: labels of the metrics with Debezium's names.
     pub metric_tags: Vec<(String, String)>,
     /// `outboxd.tracing.enable` (false): whether records have spans.
     pub tracing: bool,
-    /// Which columns are shown, and how.
+    /// Filter of columns, and the rules that change their values.
     pub columns: crate::connect::column::ColumnRules,
-    /// What to tell once: assumptions first, then keys that are not used.
+    /// Notices to report once: assumptions first, then keys that are not used.
     pub notices: Vec<Notice>,
-    /// Everything that was said.
+    /// Every setting of the sources.
     pub(super) settings: Settings,
-    /// The transforms' aliases.
+    /// Aliases of the transforms.
     pub(super) transforms: Transforms,
 }
 
 impl Config {
-    /// Reads and checks a configuration, as far as it concerns no other module's options.
+    /// Reads and checks a configuration, except for the options of other modules.
     #[cfg(test)]
     pub(crate) fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let (config, ()) = Self::draft(sources)?.finish(Ok(()))?;
         Ok(config)
     }
 
-    /// Reads a configuration and keeps its mistakes, so that those of further options can join them.
+    /// Reads a configuration and collects its mistakes, so that those of further options can join them.
     ///
     /// # Errors
-    /// When a file cannot be read.
+    /// Returns an error when a file cannot be read.
     pub(crate) fn draft(sources: &Sources) -> Result<Draft, ConfigError> {
-        let Layers { settings, dialect, problems, notices, .. } = layers::collect(sources)?;
+        let Layers { settings, dialect, problems, notices, unread, .. } = layers::collect(sources)?;
         let mut reader = Reader::new(&settings, dialect);
         (reader.problems, reader.notices) = (problems, notices);
         let parts = Parts::read(&mut reader);
-        let Reader { problems, mut notices, .. } = reader;
+        let Reader { mut problems, mut notices, .. } = reader;
+        // A key whose value could not be read is not missing as well.
+        problems.retain(|problem| match problem {
+            Problem::Missing { key, .. } => {
+                !spelling::canonical(key).iter().any(|key| unread.contains_key(key))
+            }
+            _ => true,
+        });
         notices.sort_by_key(|notice| notice.kind == NoticeKind::Ignored);
         let config = Self {
             postgres: parts.postgres,
@@ -90,7 +99,7 @@ impl Config {
     }
 }
 
-/// What is read before it is known whether all of it is right.
+/// Options that are read before all of them are known to be valid.
 struct Parts {
     postgres: crate::postgres::Options,
     kafka: crate::kafka::Options,
@@ -155,12 +164,12 @@ impl Parts {
             metric_tags: metric_tags::options(reader),
             tracing: router::tracing(reader),
             transforms,
-            columns: super::columns::rules(reader),
+            columns: super::server::columns::rules(reader),
         }
     }
 }
 
-/// Which instances are of the same service.
+/// Returns the identity that the instances of one service share.
 fn peer(connector_name: &str, topic_prefix: &str, tables: &TableOptions) -> Peer {
     let TableOptions { schema_include, schema_exclude, table_include, table_exclude, .. } = tables;
     Peer::new(connector_name, topic_prefix, &[schema_include, schema_exclude, table_include, table_exclude])
@@ -198,13 +207,13 @@ fn position(
     position::options(reader, position::Names { connector, topic_prefix, database, slot })
 }
 
-/// `topic_suffix` is what follows the prefix in the names of the connector's own topics.
+/// Reads the options of the relay. `topic_suffix` follows the prefix in the names of the connector's own topics.
 fn relay(
     reader: &mut Reader<'_>,
     topic_suffix: &str,
     guarantee: crate::relay::Guarantee,
 ) -> crate::relay::Options {
-    // While a transaction is committed nothing is sent: the more is in it the better.
+    // Nothing is sent while a transaction is committed: large transactions are better.
     let exactly_once = guarantee == crate::relay::Guarantee::ExactlyOnce;
     let (records_max, bytes_max) = if exactly_once { (10_000, 16 << 20) } else { (3_500, 4 << 20) };
     let retries: i64 = reader.integer("errors.max.retries", -1..=i64::from(i32::MAX), -1);
@@ -231,7 +240,7 @@ fn relay(
     }
 }
 
-/// What is looked for at the end of a topic must be there.
+/// Reads whether records have identity headers. `tail_dedupe` needs them: it searches for them at the end of a topic.
 fn identity_headers(reader: &mut Reader<'_>, guarantee: crate::relay::Guarantee) -> bool {
     const KEY: &str = "outboxd.identity.headers";
     let needed = guarantee == crate::relay::Guarantee::TailDedupe;
@@ -283,7 +292,7 @@ fn skipped_operations(reader: &mut Reader<'_>) -> crate::relay::SkippedOperation
             "u" => skipped.update = true,
             "d" => skipped.delete = true,
             "t" => skipped.truncate = true,
-            // Debezium takes the rows of a snapshot too, and sends them all the same.
+            // Debezium accepts `r`, the rows of a snapshot, and sends them nevertheless.
             "r" => {}
             "none" if names.len() == 1 => {}
             _ => reader.invalid(setting, "it takes c, u, d, t and r, or none alone"),
@@ -304,15 +313,15 @@ fn note_converters(reader: &mut Reader<'_>, sends_changes: bool) {
     if sends_changes {
         for key in ["key.converter", "value.converter"] {
             if reader.filled(key).is_none() {
-                reader.assume(key, "JSON with schemas, as JsonConverter writes it");
+                reader.note_default(key, "JSON with schemas, as JsonConverter writes it");
             }
         }
         return;
     }
     if reader.filled("key.converter").is_none() {
-        reader.assume("key.converter", "keys are sent as text, as StringConverter makes them");
+        reader.note_default("key.converter", "keys are sent as text, as StringConverter makes them");
     }
     if reader.filled("value.converter").is_none() {
-        reader.assume("value.converter", "values are the payload's own bytes");
+        reader.note_default("value.converter", "values are the payload's own bytes");
     }
 }

@@ -1,28 +1,34 @@
-//! What a user should be told once, although nothing is wrong.
+//! Notices that are reported once, although nothing is wrong.
 
 use std::fmt;
 
-/// Something that was assumed, or a key that is not acted upon.
+/// An assumption of outboxd, or a key that it does not use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notice {
-    /// Why it is told.
+    /// Kind of the notice.
     pub kind: NoticeKind,
-    /// The keys it is about, as the user wrote them, or as they would be written.
+    /// Keys that the notice concerns, as the user wrote them or would write them.
     pub keys: Vec<String>,
-    /// The sentence, without its stop.
+    /// Text, without a final stop.
     pub text: String,
 }
 
-/// Why a notice is told.
+/// Kind of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoticeKind {
-    /// Nothing was said, or something that cannot work for an outbox, and this was taken.
+    /// Value that is used because none is set.
+    Default,
+    /// Value that is used instead of a set one, which cannot work or is named otherwise.
     Assumption,
-    /// Debezium has this key, and we do not act on it.
+    /// Key that outboxd does not use.
     Ignored,
 }
 
 impl Notice {
+    pub(super) fn default_value(key: &str, text: impl Into<String>) -> Self {
+        Self { kind: NoticeKind::Default, keys: vec![key.to_owned()], text: text.into() }
+    }
+
     pub(super) fn assumption(key: &str, text: impl Into<String>) -> Self {
         Self { kind: NoticeKind::Assumption, keys: vec![key.to_owned()], text: text.into() }
     }
@@ -35,7 +41,9 @@ impl Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            NoticeKind::Assumption => write!(f, "{}: {}", self.keys.join(", "), self.text),
+            NoticeKind::Default | NoticeKind::Assumption => {
+                write!(f, "{}: {}", self.keys.join(", "), self.text)
+            }
             NoticeKind::Ignored => write!(f, "not used: {}: {}", self.keys.join(", "), self.text),
         }
     }

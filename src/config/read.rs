@@ -1,4 +1,4 @@
-//! Typed reading: a value, or what is wrong with it and the default, so that every mistake is found in one go.
+//! Typed reading of settings. A mistake is recorded and yields the default, so that one run finds every mistake.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use crate::connect::{NamePatterns, OptionError};
 use crate::secret::Secret;
 
 use super::error::Problem;
-use super::layers::Dialect;
 use super::notice::Notice;
-use super::settings::{Setting, Settings};
+use super::source::layers::Dialect;
+use super::source::settings::{Setting, Settings};
 
-/// Reads settings, and keeps what must be told about them.
+/// Reader of settings, with the mistakes and notices that it has collected.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     pub settings: &'a Settings,
@@ -21,7 +21,7 @@ pub(super) struct Reader<'a> {
     pub notices: Vec<Notice>,
 }
 
-/// The longest time a key may say: a year, far from where clocks overflow.
+/// Maximum of times, in milliseconds: a year, far below the range of clocks.
 const MILLIS_MAX: i64 = 365 * 24 * 3_600_000;
 
 impl<'a> Reader<'a> {
@@ -29,17 +29,17 @@ impl<'a> Reader<'a> {
         Self { settings, dialect, problems: Vec::new(), notices: Vec::new() }
     }
 
-    /// The value as it was written.
+    /// Returns the value as it was written.
     pub(super) fn text(&self, key: &str) -> Option<&'a str> {
         self.settings.value(key)
     }
 
-    /// The value, unless it is blank.
+    /// Returns the trimmed value, unless it is blank.
     pub(super) fn filled(&self, key: &str) -> Option<&'a str> {
         self.text(key).map(str::trim).filter(|value| !value.is_empty())
     }
 
-    /// A value that must be there.
+    /// Returns a required value; reports a missing one and returns an empty text for it.
     pub(super) fn required(&mut self, key: &str, reason: &str, example: &str) -> String {
         match self.filled(key) {
             Some(value) => value.to_owned(),
@@ -58,12 +58,12 @@ impl<'a> Reader<'a> {
         self.filled(key).map(PathBuf::from)
     }
 
-    /// `true` or `false`, and nothing else.
+    /// Reads `true` or `false`, in any case.
     pub(super) fn boolean(&mut self, key: &str, default: bool) -> bool {
         self.choice(key, &[("true", true), ("false", false)], default)
     }
 
-    /// One of some names, in any case.
+    /// Reads one of several names, in any case.
     pub(super) fn choice<T: Copy>(&mut self, key: &str, choices: &[(&str, T)], default: T) -> T {
         let Some(setting) = self.settings.get(key) else { return default };
         let chosen = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(setting.value.trim()));
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A whole number in a range.
+    /// Reads a whole number in a range.
     pub(super) fn integer<T: TryFrom<i64>>(
         &mut self,
         key: &str,
@@ -98,20 +98,20 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Milliseconds, not fewer than `least`.
+    /// Reads milliseconds, at least `least`.
     pub(super) fn millis(&mut self, key: &str, least: i64, default: Duration) -> Duration {
         let default_ms = u64::try_from(default.as_millis()).unwrap_or(u64::MAX);
         Duration::from_millis(self.integer(key, least..=MILLIS_MAX, default_ms))
     }
 
-    /// Milliseconds, where -1 is for ever.
+    /// Reads milliseconds; `None` for -1, which means no limit.
     pub(super) fn patience(&mut self, key: &str, default: Duration) -> Option<Duration> {
         let default_ms = i64::try_from(default.as_millis()).unwrap_or(i64::MAX);
         let millis = self.integer(key, -1..=MILLIS_MAX, default_ms);
         u64::try_from(millis).ok().map(Duration::from_millis)
     }
 
-    /// Regular expressions between commas, where `\,` is a comma (Debezium's `RegExSplitter`).
+    /// Reads comma-separated regular expressions, in which `\,` is a comma (Debezium's `RegExSplitter`).
     pub(super) fn regex_list(&mut self, key: &str) -> Vec<String> {
         let Some(setting) = self.settings.get(key) else { return Vec::new() };
         split_regexes(&setting.value).unwrap_or_else(|| {
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Regular expressions for names. None when the key is not given, or has a mistake.
+    /// Reads regular expressions for names. Returns `None` when the key is not set, or has a mistake.
     pub(super) fn patterns(&mut self, key: &str) -> Option<NamePatterns> {
         let list = self.regex_list(key);
         let setting = self.settings.get(key)?;
@@ -133,6 +133,17 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Refuses lists of included and of excluded names together, as Debezium does.
+    pub(super) fn refuse_both(&mut self, include: &str, exclude: &str) {
+        let excluded = self.settings.get(exclude).filter(|_| self.filled(exclude).is_some());
+        if let Some(setting) = excluded.filter(|_| self.filled(include).is_some()) {
+            self.invalid(
+                setting,
+                format!("{include:?} is already specified, and Debezium accepts only one of the two"),
+            );
+        }
+    }
+
     pub(super) fn invalid(&mut self, setting: &Setting, allowed: impl Into<String>) {
         self.problems.push(Problem::invalid(setting, allowed));
     }
@@ -142,7 +153,12 @@ impl<'a> Reader<'a> {
         self.problems.push(self.dialect.missing(key, reason, lines));
     }
 
-    /// Tells what was taken although nobody said it.
+    /// Adds a notice about the value of a key that is not set.
+    pub(super) fn note_default(&mut self, key: &str, text: impl Into<String>) {
+        self.notices.push(Notice::default_value(&self.dialect.spelled(key), text));
+    }
+
+    /// Adds a notice about a value that is used instead of the one that is set.
     pub(super) fn assume(&mut self, key: &str, text: impl Into<String>) {
         self.notices.push(Notice::assumption(&self.dialect.spelled(key), text));
     }
@@ -171,8 +187,8 @@ pub(super) fn split_regexes(list: &str) -> Option<Vec<String>> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::settings::Origin;
     use super::*;
+    use crate::config::source::settings::Origin;
 
     fn settings(value: &str) -> Settings {
         let mut settings = Settings::default();

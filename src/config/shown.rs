@@ -1,59 +1,64 @@
-//! A configuration as it may be shown and written down again: without secrets.
+//! A configuration without its secrets, to be shown and to be written in another form.
 
-use super::defaults;
-use super::environment::{self, Variable};
 use super::error::{ConfigError, Problem};
-use super::layers::{self, Dialect, Layers, Sources};
-use super::settings::{MASK, Settings, shown_key};
-use super::spelling;
+use super::known::defaults;
+use super::source::environment;
+use super::source::environment::Variable;
+use super::source::layers;
+use super::source::layers::{Dialect, Layers, Sources};
+use super::source::settings::{MASK, Settings, shown_key};
+use super::source::spelling;
+use crate::secret::Secret;
 
-/// Connect's config providers, which every form of a configuration can name.
+/// Prefixes of Connect's config providers, which every form of a configuration can use.
 const PROVIDERS: [&str; 3] = ["${env:", "${file:", "${dir:"];
 
-/// What the sources say together, as far as they can be read.
+/// Merged settings of the sources, as far as they can be read.
 #[derive(Debug)]
 pub(crate) struct ShownConfig {
-    /// In the order of the keys.
+    /// Settings, in the order of the keys.
     pub(crate) settings: Vec<ShownSetting>,
-    /// Key and value of what nobody says, in the order of the keys.
+    /// Key and value of each default in force, in the order of the keys.
     pub(crate) defaults: Vec<(String, String)>,
-    /// Key and source of what could not be read, in the order of the keys.
+    /// Key and source of each value that could not be read, in the order of the keys.
     pub(crate) unread: Vec<(String, String)>,
-    /// Why it could not.
+    /// Values that are masked, so that other texts can be masked too.
+    pub(crate) secrets: Vec<Secret>,
+    /// Mistakes that were found while the sources were read.
     pub(crate) problems: Vec<Problem>,
 }
 
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ShownSetting {
-    /// The key in a connector's JSON, as it may be shown.
+    /// Key in a connector's JSON; a salt in it is masked.
     pub(crate) key: String,
-    /// The value, as it may be shown.
+    /// Value, masked if it is a secret.
     pub(crate) shown: String,
-    /// Where it was said.
+    /// Source of the value.
     pub(crate) source: String,
-    /// The same setting for another form of the configuration.
+    /// Value for another form of the configuration.
     pub(crate) portable: Portable,
 }
 
-/// How a value can be written down elsewhere.
+/// A value as another form of the configuration can contain it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Portable {
-    /// As it is.
+    /// The value itself.
     Plain(String),
-    /// By the placeholder that was there.
+    /// The text with the placeholder that was read.
     Placeholder(String),
-    /// It is a secret: by a variable of this name, which the user sets.
+    /// Name of a variable that the user sets: the value is a secret.
     Variable(String),
-    /// Its key holds a secret.
+    /// Nothing, because the key contains a secret.
     Hidden,
 }
 
 impl ShownConfig {
-    /// Reads the sources. Whether it can work is not looked at.
+    /// Reads the sources, without a check that the configuration can work.
     ///
     /// # Errors
-    /// When a file cannot be read.
+    /// Returns an error when a file cannot be read.
     pub(crate) fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let Layers { mut settings, dialect, problems, said, unread, .. } = layers::collect(sources)?;
         name_as_the_server_does(&mut settings, dialect);
@@ -61,6 +66,8 @@ impl ShownConfig {
         defaults.retain(|(key, _)| !unread.contains_key(key));
         defaults.sort();
         let unread_shown = unread.iter().map(|(key, origin)| (shown_key(key), origin.to_string())).collect();
+        let hidden = settings.iter().filter(|(_, setting)| setting.secret);
+        let secrets = hidden.map(|(_, setting)| Secret::new(setting.value.clone())).collect();
         let settings = settings
             .iter()
             .map(|(key, setting)| {
@@ -75,11 +82,11 @@ impl ShownConfig {
                 ShownSetting { key: shown_key(key), shown, source: setting.origin.to_string(), portable }
             })
             .collect();
-        Ok(Self { settings, defaults, unread: unread_shown, problems })
+        Ok(Self { settings, defaults, unread: unread_shown, secrets, problems })
     }
 }
 
-/// Debezium Server calls every connector so; elsewhere that must be said.
+/// Sets the name that Debezium Server gives to every connector. Other forms of a configuration must contain it.
 fn name_as_the_server_does(settings: &mut Settings, dialect: Dialect) {
     if dialect == Dialect::Server && settings.get("name").is_none() {
         settings.insert_server_default("name", "kafka");
@@ -87,13 +94,13 @@ fn name_as_the_server_does(settings: &mut Settings, dialect: Dialect) {
 }
 
 impl ShownSetting {
-    /// The key in a connector's configuration; `None` for what only Debezium Server knows.
+    /// Returns the key in a connector's configuration; `None` for keys that only Debezium Server has.
     pub(crate) fn connector_key(&self) -> Option<String> {
         spelling::connector_key(&self.key)
     }
 
-    /// Key and value in Debezium Server's `application.properties`; `None` for a converter that it has no word for. There `${NAME}` is
-    /// a variable, so whatever else looks like one is escaped.
+    /// Returns key and value for Debezium Server's `application.properties`; `None` for a converter without a format
+    /// name there. `${NAME}` is a variable in that file, so `${` in any other value is escaped.
     pub(crate) fn server_line(&self, value: &str, is_placeholder: bool) -> Option<(String, String)> {
         let key = spelling::server_key(&self.key);
         if spelling::is_format(&key) {
@@ -103,7 +110,7 @@ impl ShownSetting {
         Some((key, value))
     }
 
-    /// The variable that says this key, if there is one that leads back to it.
+    /// Returns the name of the variable that sets this key, if that name maps back to the key.
     pub(crate) fn variable(&self, aliases: &[String]) -> Option<String> {
         let name = environment::own_name(&self.key);
         let leads_back = match environment::variable(&name, "", aliases) {

@@ -9,7 +9,7 @@ use crate::postgres::{Autocreate, PublishedOperations};
 
 use super::*;
 
-/// A configuration without anything to tell.
+/// A configuration that yields no notice.
 const COMPLETE: [&str; 14] = [
     "bootstrap.servers=localhost:9092",
     "topic.prefix=srv",
@@ -76,6 +76,9 @@ fn the_article_runs_with_each_assumption_told() {
         "not used: tombstones.on.delete: the router drops deletes together with their tombstones",
     ];
     assert_eq!(notices(&config), expected);
+    let defaults = config.notices.iter().filter(|notice| notice.kind == NoticeKind::Default);
+    let keys: Vec<_> = defaults.map(|notice| notice.keys.concat()).collect();
+    assert_eq!(keys, ["plugin.name", "publication.autocreate.mode", "key.converter", "value.converter"]);
     assert_eq!(config.topic_prefix, "orders_server");
     assert!(config.relay.position.key.starts_with(r#"["outbox-connector""#), "{}", config.relay.position.key);
     assert_eq!(config.postgres.publication.autocreate, Autocreate::Filtered);
@@ -183,7 +186,7 @@ fn later_sources_win() {
 fn a_converter_has_only_the_options_beside_it() {
     let worker = "bootstrap.servers=k:9092\ngroup.id=g\nkey.converter=W\nkey.converter.schemas.enable=false\n\
                   value.converter=W\nvalue.converter.schemas.enable=false\n";
-    // What the connector's file says of its value's converter, and what holds then.
+    // Settings of the value converter in the connector's file, and the result.
     let cases = [
         ("", Some("W"), Some("false"), 0),
         ("value.converter=C", Some("C"), None, 0),
@@ -252,7 +255,7 @@ fn delays_orders_and_limits_of_tables_are_read() {
     assert_eq!(fails.tables.guardrail, Some(Guardrail { tables_max: 7, fails: true }));
 }
 
-/// Of tables whose changes are events: the EventRouter's settings are left out.
+/// Loads a configuration of tables whose changes are events, without the EventRouter's settings.
 fn of_tables(lines: &[&str]) -> Result<Config, ConfigError> {
     let plain = COMPLETE.iter().filter(|line| !line.starts_with("transforms"));
     let overrides = plain.chain(lines).map(|line| (*line).to_owned()).collect();
@@ -404,6 +407,15 @@ fn mistakes_of_other_modules_are_kept_under_their_full_keys() {
 }
 
 #[test]
+fn lists_of_included_and_of_excluded_names_are_refused_together() {
+    for kind in ["schema", "message.prefix", "column"] {
+        let lines = ["include", "exclude"].map(|list| format!("{kind}.{list}.list=a"));
+        let error = complete_and(&lines.each_ref().map(String::as_str)).unwrap_err().to_string();
+        assert!(error.contains(&format!("\"{kind}.include.list\" is already specified")), "{error}");
+    }
+}
+
+#[test]
 fn an_unusable_override_does_not_show_what_it_may_hold() {
     let error = complete_and(&["database.password hunter2"]).unwrap_err();
     assert_eq!(error.to_string(), "-X takes key=value, not \"database.password\"");
@@ -416,8 +428,8 @@ proptest! {
     }
 
     #[test]
-    fn any_value_of_a_known_key_is_loaded_or_refused(row in 0..keys::rows().len(), value in ".{0,12}") {
-        let key = keys::rows()[row].pattern.replace("<alias>", "outbox").replace('*', "x");
+    fn any_value_of_a_known_key_is_loaded_or_refused(row in 0..known::keys::rows().len(), value in ".{0,12}") {
+        let key = known::keys::rows()[row].pattern.replace("<alias>", "outbox").replace('*', "x");
         drop(complete_and(&[&format!("{key}={value}")]));
     }
 }

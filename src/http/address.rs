@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 #[error("{0:?} is not an address to listen on: give 8080 (this machine only), 0.0.0.0:8080 or [::1]:8080")]
 pub(crate) struct InvalidAddress(String);
 
-/// Reads `8080`, `:8080`, `localhost:8080`, `0.0.0.0:8080` or `[::1]:80`. Without a host it is loopback: who wants the
-/// port to be reached from elsewhere has to say so.
+/// Reads `8080`, `:8080`, `localhost:8080`, `0.0.0.0:8080` or `[::1]:80`. Without a host it is loopback: to
+/// make the port reachable from elsewhere, name one.
 ///
 /// # Errors
 /// When the text is none of these. Other host names are not resolved.

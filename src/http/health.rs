@@ -13,24 +13,24 @@ pub(super) struct Health {
     pub(super) body: Value,
 }
 
-/// Whether the loop turns. `name` is what the one check is called.
+/// Returns the health of the loop, which is whether it turns. `name` is the name of the one check.
 pub(super) fn live(state: &Snapshot, name: &str, now: Instant) -> Health {
     let up = state.is_alive(now);
     health(up, vec![check(name, up, Map::new())])
 }
 
-/// Whether the relay has begun its work once.
+/// Returns whether the relay has begun its work once.
 pub(super) fn started(state: &Snapshot) -> Health {
     let mut data = Map::new();
     data.insert("phase".to_owned(), state.phase.name().into());
     health(state.started, vec![check("relay", state.started, data)])
 }
 
-/// Whether the relay does its work, and what keeps it from it.
+/// Returns whether the relay does its work, and the reasons against it.
 pub(super) fn ready(state: &Snapshot, now: Instant) -> Health {
     let readiness = state.readiness(now);
     let mut checks = vec![relay_check(state, &readiness)];
-    // Who needs no schema registry hears nothing of it.
+    // Without a schema registry in the configuration it is not mentioned.
     let needed = |component: &Component| {
         *component != Component::Registry || *state.condition(*component) != Condition::Unknown
     };
@@ -44,7 +44,7 @@ pub(super) fn ready(state: &Snapshot, now: Instant) -> Health {
     health
 }
 
-/// What Kafka Connect's worker says under `/health`, with its status code.
+/// Returns the answer of Kafka Connect's worker under `/health`, with its status code.
 pub(super) fn connect_worker(state: &Snapshot, now: Instant) -> (u16, Value) {
     let (code, status, message) = if !state.started {
         (503, "starting", "Worker is still starting up.")
@@ -81,7 +81,7 @@ fn component_check(component: Component, state: &Snapshot, readiness: &Readiness
     check(component.name(), up, data)
 }
 
-/// What the server said of the slot; without a limit there is no `safeWalBytes`.
+/// Adds the server's facts of the slot; without a limit there is no `safeWalBytes`.
 fn add_report(data: &mut Map<String, Value>, report: &SlotReport) {
     data.insert("retainedBytes".to_owned(), report.retained_bytes.into());
     if let Some(bytes) = report.safe_wal_bytes {

@@ -22,10 +22,10 @@ pub(crate) struct Instance(Address);
 )]
 pub(crate) struct InvalidInstance(String);
 
-/// Why an instance told nothing.
+/// Reason why an instance returned nothing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
-    /// Nobody answers, or not with HTTP.
+    /// No answer, or none of HTTP.
     #[error("no answer from {0}")]
     NoAnswer(Instance, #[source] io::Error),
     /// Something answers that is no outboxd, or an older one.
@@ -52,10 +52,11 @@ impl Instance {
         address.map(Self).ok_or_else(|| InvalidInstance(text.to_owned()))
     }
 
-    /// How it is now.
+    /// Requests its present state.
     ///
     /// # Errors
-    /// When nobody answers within `patience`, or somebody else.
+    ///
+    /// When there is no answer within `patience`, or it is not outboxd's.
     pub(crate) async fn overview(&self, patience: Duration) -> Result<Overview, AskError> {
         let asked = match time::timeout(patience, self.ask(patience)).await {
             Ok(asked) => asked,

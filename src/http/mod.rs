@@ -7,11 +7,11 @@
 //! | `/livez`, `/q/health/live` | 200 while the loop turns, whatever the servers do |
 //! | `/readyz`, `/q/health/ready`, `/q/health` | 200 while it streams and is acknowledged in time, or stands by |
 //! | `/startupz`, `/q/health/started` | 200 once it has streamed or stood by |
-//! | `/health` | the same as Kafka Connect's worker says it |
+//! | `/health` | the same in the form of Kafka Connect's worker |
 //! | `/metrics`, `/q/metrics` | OpenMetrics text |
 //!
-//! The bodies are those of Debezium Server (MicroProfile Health) and of Kafka Connect, so that what watches them can
-//! watch us. The port listens on this machine alone unless a host is given.
+//! The bodies are those of Debezium Server (MicroProfile Health) and of Kafka Connect, so that what watches
+//! them can watch us. The port listens on this machine alone unless a host is given.
 
 mod address;
 mod health;

@@ -12,11 +12,12 @@ use crate::http_client::{Address, USER_AGENT, connect, exchange};
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
-/// Asks a status port for `path`, as a container's health check does: the status code and the body. An address that
-/// means every interface is asked on loopback.
+/// Requests `path` from a status port, as a container's health check does, and returns the status code and
+/// the body. An address that means every interface is requested on loopback.
 ///
 /// # Errors
-/// When nobody answers within `timeout`, or when what comes back is not HTTP.
+///
+/// When there is no answer within `timeout`, or it is not HTTP.
 pub(crate) async fn probe(addr: SocketAddr, path: &str, timeout: Duration) -> io::Result<(u16, String)> {
     match time::timeout(timeout, ask(reachable(addr), path, timeout)).await {
         Ok(answer) => answer,

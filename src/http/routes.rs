@@ -22,12 +22,13 @@ const INDEX: &str = "outboxd
 ";
 
 const JSON: &str = "application/json; charset=UTF-8";
+const SVG: &str = "image/svg+xml";
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What is shown.
+/// Sources of the pages.
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
     pub(super) status: Status,
@@ -51,10 +52,13 @@ impl Shown {
     }
 }
 
-/// Every path. Axum answers HEAD as GET without the body, and any other method with 405.
+/// Returns the router with every path. Axum answers HEAD as GET without the body, and any other method with
+/// 405.
 pub(super) fn router(shown: Shown) -> Router {
     Router::new()
         .route("/", get(status_page))
+        .route("/favicon.svg", get(async || page(StatusCode::OK, SVG, super::page::ICON.to_owned())))
+        .route("/favicon.ico", get(async || page(StatusCode::OK, SVG, super::page::ICON.to_owned())))
         .route("/status", get(overview))
         .route("/livez", get(async |State(shown): State<Shown>| live(&shown, "outboxd")))
         .route("/q/health/live", get(async |State(shown): State<Shown>| live(&shown, "debezium")))
@@ -104,7 +108,7 @@ async fn connect_worker(State(shown): State<Shown>) -> Response {
 async fn metrics_page(State(shown): State<Shown>, headers: HeaderMap) -> Response {
     shown.metrics.observe(&shown.status.snapshot(), SystemTime::now());
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    // Who says nothing, or `*/*`, gets OpenMetrics.
+    // A client without a preference, or with `*/*`, gets OpenMetrics.
     let (form, text) = if accept.contains("text/plain") && !accept.contains("application/openmetrics-text") {
         (CLASSIC, shown.metrics.encode_classic())
     } else {

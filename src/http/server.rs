@@ -15,20 +15,20 @@ use tokio_util::sync::CancellationToken;
 use super::routes::{Shown, router};
 use crate::telemetry::{Metrics, SAMPLE_INTERVAL, Status};
 
-/// How many clients are served at a time; more wait to be accepted.
+/// Most clients that are served at a time; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 64;
 
-/// How long a request's head may take to come. Short, because silent clients keep others out while they last, and a
-/// probe that is kept out gets the process killed.
+/// Time that a request's head may take to arrive. Short, because silent clients keep others out while they
+/// last, and a probe that is kept out gets the process killed.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How long one connection may last, the one answer it gets included. Who reads slower is cut off.
+/// Time that one connection may last, including its one answer. A client that reads slower is disconnected.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// The longest request head that is read. hyper wants 8 KiB at least.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// How long to wait when the system refuses a connection, for want of file descriptors as a rule.
+/// Pause when the system refuses a connection, for want of file descriptors as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The status port, bound and not yet served.
@@ -48,15 +48,16 @@ impl Server {
         Ok(Self { listener: TcpListener::bind(addr).await?, shown })
     }
 
-    /// Where it listens: the port that was chosen when port 0 was asked for.
+    /// Returns the address on which it listens: with port 0 the port that was chosen.
     ///
     /// # Errors
-    /// When the system does not tell.
+    ///
+    /// When the system does not return it.
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until told to stop, which should be last of all: a relay that drains is still asked how it is.
+    /// Serves until the stop, which should be last of all: a relay that drains still answers probes.
     pub(crate) async fn serve(self, stop: CancellationToken) {
         let (mut connections, router) = (JoinSet::new(), router(self.shown.clone()));
         let mut samples = time::interval(SAMPLE_INTERVAL);
@@ -64,7 +65,7 @@ impl Server {
         loop {
             tokio::select! {
                 biased;
-                // 1: a stop waits for nobody.
+                // 1: a stop waits for nothing.
                 () = stop.cancelled() => break,
                 // 2: make room.
                 Some(_) = connections.join_next() => {}

@@ -7,22 +7,22 @@ use percent_encoding::percent_decode_str;
 
 use crate::secret::Secret;
 
-/// Where an HTTP server answers, a registry or a proxy. `Display` shows no credentials.
+/// Address of an HTTP server, a registry or a proxy. `Display` shows no credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Whether it is `https`.
+    /// True if it is `https`.
     pub tls: bool,
     /// The host's name or address, without brackets.
     pub host: String,
     /// The port; 443 or 80 when the URL names none.
     pub port: u16,
-    /// What stands before the paths of the interface; it ends in no `/`.
+    /// Prefix of the paths of the interface, without `/` at its end.
     pub path: String,
     /// The credentials in the URL.
     pub user: Option<Credentials>,
 }
 
-/// What proves who we are.
+/// Credentials of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credentials {
     /// `user:password`, for HTTP's basic authentication.
@@ -32,7 +32,7 @@ pub enum Credentials {
 }
 
 impl Credentials {
-    /// The value of the `Authorization` header.
+    /// Returns the value of the `Authorization` header.
     pub(crate) fn header(&self) -> String {
         match self {
             Self::Basic(user) => format!("Basic {}", STANDARD.encode(user.expose())),
@@ -66,7 +66,7 @@ impl Address {
         })
     }
 
-    /// Host and port, as they stand in a URL and in the `Host` header.
+    /// Returns host and port, as in a URL and in the `Host` header.
     pub(crate) fn authority(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }

@@ -24,13 +24,14 @@ impl<B> Question for B where
 {
 }
 
-/// What moves the bytes of a connection.
+/// Driver of a connection, which moves its bytes.
 type Driver<B> = Pin<Box<Connection<TokioIo<Box<dyn Transport>>, B>>>;
 
-/// A connection that carries one question after the other. Between them nobody looks at it, so a server may have closed it.
+/// Connection that carries one request after the other. Between them it is not polled, so a server may have
+/// closed it.
 pub(crate) struct Exchange<B: Body + 'static> {
     sender: SendRequest<B>,
-    /// None once it has ended.
+    /// Connection; none once it has ended.
     connection: Option<Driver<B>>,
 }
 
@@ -49,14 +50,14 @@ where
 }
 
 impl<B: Question> Exchange<B> {
-    /// Nothing is asked yet.
+    /// Opens an exchange without a request.
     pub(crate) async fn over(transport: Box<dyn Transport>) -> io::Result<Self> {
         let (sender, connection) =
             http1::handshake(TokioIo::new(transport)).await.map_err(io::Error::other)?;
         Ok(Self { sender, connection: Some(Box::pin(connection)) })
     }
 
-    /// As [`exchange`]. After a failure the connection is of no use.
+    /// Sends a request as [`exchange`] does. After a failure the connection is unusable.
     pub(crate) async fn ask<T, F>(
         &mut self,
         request: Request<B>,

@@ -1,12 +1,14 @@
-//! HTTP/1.1 as a client, for those who ask seldom, the registry, the fetching of PostgreSQL and the probe: one question, one answer, a
-//! connection each. Who asks the same again and again, as the exporter of spans, keeps an [`Exchange`].
+//! HTTP/1.1 as a client, for infrequent requests of the registry, the fetching of PostgreSQL and the probe:
+//! one request, one response, a connection each. For repeated requests, such as those of the exporter of
+//! spans, there is an [`Exchange`].
 //!
 //! ```text
 //!   Address ──▶ connect ──▶ (a proxy's tunnel) ──▶ secure ──▶ exchange: Request ──▶ Response
 //! ```
 //!
-//! This is hyper's own client, the one that the tree has anyway. reqwest 0.13 would follow redirects and use proxies for
-//! us; it adds 42 packages to Cargo.lock, Unicode's tables for host names among them, and the binary is near its limit.
+//! This is hyper's own client, the one that the tree has anyway. reqwest 0.13 would follow redirects and use
+//! proxies for us; it adds 42 packages to Cargo.lock, Unicode's tables for host names among them, and the
+//! binary is near its limit.
 //!
 //! # Invariants
 //! - Nothing is followed or tried again here, and only the wait for an answer's head is limited: the rest is the

@@ -1,4 +1,4 @@
-//! Servers for tests, which say what they were asked.
+//! Servers for tests, which return the requests that they got.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use openssl::ssl::{SslAcceptor, SslMethod};
 use openssl::x509::extension::{BasicConstraints, SubjectAlternativeName};
 use openssl::x509::{X509, X509NameBuilder};
 
-/// A server that answers one request with this text; it gives back what it was asked.
+/// Starts a server that answers one request with this text, and returns the request.
 pub(crate) fn serve(answer: &str, tls: Option<SslAcceptor>) -> (u16, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -29,7 +29,8 @@ pub(crate) fn serve(answer: &str, tls: Option<SslAcceptor>) -> (u16, JoinHandle<
     (port, serving)
 }
 
-/// A server that gives one of these answers on each connection, in this order; it gives back what it was asked.
+/// Starts a server that sends one of these answers on each connection, in this order, and returns the
+/// requests.
 #[cfg(feature = "demo")]
 pub(crate) fn serve_each(answers: Vec<Vec<u8>>) -> (u16, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -61,7 +62,7 @@ pub(crate) fn answer(status: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
 }
 
-/// A self-signed certificate for an address, as PEM, and a server that shows it.
+/// Makes a self-signed certificate for an address, as PEM, and a server that shows it.
 pub(crate) fn certificate(ip: &str) -> (String, SslAcceptor) {
     let key: PKey<Private> = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
     let mut name = X509NameBuilder::new().unwrap();

@@ -3,7 +3,7 @@ use std::io;
 use openssl::ssl::{SslConnector, SslMethod};
 use openssl::x509::X509;
 
-/// TLS that trusts these authorities, as PEM, or those of the system.
+/// Creates TLS that trusts these authorities, as PEM, or those of the system.
 pub(crate) fn connector(authorities: Option<&[u8]>) -> io::Result<SslConnector> {
     let mut builder = SslConnector::builder(SslMethod::tls())?;
     match authorities {

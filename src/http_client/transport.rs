@@ -13,14 +13,14 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 
-/// A connection to the host and port of an address, not secured yet.
+/// Opens a connection to the host and port of an address, not secured yet.
 pub(crate) async fn connect(address: &Address) -> io::Result<Box<dyn Transport>> {
     let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
     stream.set_nodelay(true)?;
     Ok(Box::new(stream))
 }
 
-/// TLS towards a host, over a connection that leads there.
+/// Begins TLS towards a host, over a connection that leads there.
 pub(crate) async fn secure(
     transport: Box<dyn Transport>,
     host: &str,

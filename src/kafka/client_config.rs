@@ -1,8 +1,12 @@
 use rdkafka::ClientConfig;
+use rdkafka::admin::AdminClient;
+use rdkafka::client::ClientContext;
+use rdkafka::error::{KafkaError, KafkaResult};
 
 use super::options::Options;
+use super::{token_callback, tool_lines};
 
-/// What the guarantees rest on; nothing in the configuration overrides it.
+/// Settings that the guarantees depend on; the configuration cannot override them.
 const GUARANTEES: [(&str, &str); 8] = [
     ("acks", "all"),
     ("enable.idempotence", "true"),
@@ -18,7 +22,7 @@ const GUARANTEES: [(&str, &str); 8] = [
     ("queue.buffering.max.kbytes", "2147483647"),
 ];
 
-/// Where librdkafka's defaults do not suit us; the configuration may say otherwise.
+/// Settings where librdkafka's defaults are unsuitable; the configuration may override them.
 const DEFAULTS: [(&str, &str); 7] = [
     ("client.id", "outboxd"),
     // Larger ones are sent from where they are, and not copied into the batch. librdkafka's own limit is 64 kB.
@@ -32,8 +36,9 @@ const DEFAULTS: [(&str, &str); 7] = [
     ("topic.metadata.propagation.max.ms", "10000"),
 ];
 
-/// How librdkafka is set up.
+/// Returns the configuration of librdkafka.
 pub(super) fn client_config(options: &Options) -> ClientConfig {
+    tool_lines::remember(options);
     let mut config = ClientConfig::new();
     for (key, value) in DEFAULTS {
         config.set(key, value);
@@ -45,5 +50,23 @@ pub(super) fn client_config(options: &Options) -> ClientConfig {
         config.set(key, value);
     }
     config.set("bootstrap.servers", &options.bootstrap_servers);
+    if let Some(tokens) = &options.tokens {
+        token_callback::install(tokens, &mut config);
+    }
     config
+}
+
+/// Creates an administrator.
+///
+/// # Errors
+/// When librdkafka refuses a setting. With tokens of outboxd's own always: the binding never polls an administrator, so that it gets none.
+pub(super) fn administrator<C: ClientContext>(options: &Options, context: C) -> KafkaResult<AdminClient<C>> {
+    match &options.tokens {
+        Some(tokens) => Err(KafkaError::AdminOpCreation(format!(
+            "outboxd cannot create topics or read their settings with tokens of {}; create them with {}",
+            tokens.option(),
+            tool_lines::topics_at(options, "--create --topic TOPIC")
+        ))),
+        None => client_config(options).create_with_context(context),
+    }
 }

@@ -1,26 +1,38 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rdkafka::ClientContext;
+use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerContext;
+use rdkafka::producer::{DeliveryResult, ProducerContext};
 
-/// What librdkafka calls a connection that breaks or cannot be made.
+use super::token_callback;
+
+/// librdkafka's name of a connection that breaks or cannot be opened.
 pub(super) const CONNECTION_FAILED: &str = "FAIL";
 
-/// Keeps why a connection of a client failed last.
-///
-/// A question that is not answered in time says only that: `OperationTimedOut`. Why, librdkafka tells in its log.
+/// Reason for which a connection of a client failed last. A request that is not answered in time has only the
+/// code `OperationTimedOut`; the reason is in librdkafka's log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ConnectionFailures(Arc<Mutex<Option<String>>>);
 
 impl ConnectionFailures {
-    /// The last one, which names the address.
+    /// Returns the last one, which names the address.
     pub(super) fn last(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl ClientContext for ConnectionFailures {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, property: Option<&str>) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        token_callback::token(property).inspect_err(|error| {
+            let reason = format!("no SASL OAUTHBEARER token: {error}");
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+        })
+    }
+
     fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
         if facility == CONNECTION_FAILED {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(without_thread(message).to_owned());
@@ -31,7 +43,14 @@ impl ClientContext for ConnectionFailures {
 
 impl ConsumerContext for ConnectionFailures {}
 
-/// A message in librdkafka's log begins with the name of its thread.
+/// For a producer whose flush is waited for.
+impl ProducerContext for ConnectionFailures {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, _: &DeliveryResult<'_>, (): ()) {}
+}
+
+/// Returns a message of librdkafka's log without the name of its thread, which it begins with.
 fn without_thread(message: &str) -> &str {
     match message.strip_prefix("[thrd:").and_then(|rest| rest.split_once("]: ")) {
         Some((_, rest)) => rest,

@@ -1,11 +1,12 @@
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
-use super::fault::Fault;
-use super::rejection::Rejection;
-use super::transaction_fault::TransactionFault;
+use super::produce::fault::Fault;
+use super::produce::rejection::Rejection;
+use super::tool_lines;
+use super::transactional::transaction_fault::TransactionFault;
 use crate::error::{Class, Diagnose, Exit};
 
-/// What can go wrong between us and Kafka.
+/// Failures between outboxd and Kafka.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,7 +18,7 @@ pub enum Error {
     Unreachable {
         /// `bootstrap.servers`.
         servers: String,
-        /// How long was tried.
+        /// Seconds for which it was tried.
         seconds: u64,
         /// librdkafka's last word.
         reason: String,
@@ -34,7 +35,7 @@ pub enum Error {
     /// A Kafka transaction came to no good end, or to none that is known.
     #[error("a Kafka transaction of transactional.id {id:?} cannot be {doing}: {reason}")]
     Transaction {
-        /// What is behind it.
+        /// Cause.
         fault: TransactionFault,
         /// `begun`, `committed` and the like.
         doing: &'static str,
@@ -50,7 +51,7 @@ pub enum Error {
     StateTopic {
         /// `made`, `read` or `written`.
         doing: &'static str,
-        /// Its name.
+        /// Name of the topic.
         topic: String,
         /// librdkafka's words.
         reason: String,
@@ -62,31 +63,31 @@ pub enum Error {
     PositionTopic {
         /// `made`, `read` or `written`.
         doing: &'static str,
-        /// Its name.
+        /// Name of the topic.
         topic: String,
         /// librdkafka's words.
         reason: String,
-        /// Whether waiting helps.
+        /// Fault, which decides whether waiting helps.
         fault: TopicFault,
     },
-    /// A topic that is not there cannot be made as `topic.creation` says.
+    /// A missing topic cannot be created with the settings of `topic.creation`.
     #[error("topic {topic:?} cannot be made as topic.creation.{group} says: {reason}")]
     TopicCreation {
-        /// Its name.
+        /// Name of the topic.
         topic: String,
         /// The group that it belongs to.
         group: String,
         /// librdkafka's words.
         reason: String,
-        /// What has to change.
+        /// Scope of what must change.
         fault: CreationFault,
     },
-    /// The topic that tells what became of dead letters cannot be made or read.
+    /// The topic of the states of dead letters cannot be created or read.
     #[error("topic {topic:?}, which tells what became of dead letters, cannot be {doing}: {reason}")]
     LetterStates {
         /// `made` or `read`.
         doing: &'static str,
-        /// Its name.
+        /// Name of the topic.
         topic: String,
         /// librdkafka's words.
         reason: String,
@@ -101,10 +102,10 @@ pub enum Error {
     Undecided {
         /// The topic.
         topic: String,
-        /// Its partition.
+        /// Partition.
         partition: i32,
     },
-    /// Somebody has ended a transaction otherwise than it was committed.
+    /// A transaction was ended otherwise than it was committed.
     #[error(
         "partition {partition} of topic {topic:?}: a transaction that Kafka had promised to commit was \
          aborted there. Its rows are sent again, from the slot's position"
@@ -112,13 +113,13 @@ pub enum Error {
     TakenBack {
         /// The topic.
         topic: String,
-        /// Its partition.
+        /// Partition.
         partition: i32,
     },
     /// `offset.storage.topic` names a topic that is not there.
     #[error("offset.storage.topic: there is no topic {topic:?}")]
     NoOffsetTopic {
-        /// Its name.
+        /// Name of the topic.
         topic: String,
     },
     /// The topic of the stored offsets cannot be read or written.
@@ -126,7 +127,7 @@ pub enum Error {
     OffsetTopic {
         /// `read` or `written`.
         doing: &'static str,
-        /// Its name.
+        /// Name of the topic.
         topic: String,
         /// librdkafka's words.
         reason: String,
@@ -134,49 +135,50 @@ pub enum Error {
     /// A topic cannot be read from its front to its end.
     #[error("topic {topic:?} cannot be read: {reason}")]
     Unread {
-        /// Its name.
+        /// Name of the topic.
         topic: String,
         /// librdkafka's words.
         reason: String,
-        /// The brokers do not let us.
+        /// The brokers deny access.
         forbidden: bool,
     },
     /// The end of a topic cannot be read.
     #[error("the end of topic {topic:?} cannot be read: {reason}")]
     TopicTail {
-        /// Its name.
+        /// Name of the topic.
         topic: String,
         /// librdkafka's words.
         reason: String,
-        /// The brokers do not let us.
+        /// The brokers deny access.
         forbidden: bool,
     },
 }
 
-/// What is wrong with a topic of outboxd's own.
+/// Fault of a topic of outboxd's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopicFault {
-    /// It may heal by itself.
+    /// Passing: it may heal by itself.
     Passing,
-    /// The brokers do not let us.
+    /// The brokers deny access.
     Refused,
-    /// The topic is gone, and what it said with it.
+    /// The topic is gone with its contents.
     Missing,
 }
 
-/// What keeps a topic from being made.
+/// Reason for which a topic cannot be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreationFault {
-    /// It may be made later.
+    /// Passing: it may be created later.
     Passing,
-    /// Its name, or what a policy of the brokers has against it. It concerns the records for this topic.
+    /// Its name, or a policy of the brokers. It concerns the records for this topic.
     Topic,
     /// The keys `topic.creation.*` of its group.
     Settings,
 }
 
 impl Error {
-    /// The client library's words have the value behind the key, which may be a secret.
+    /// Makes the error of a setting without the client library's text, which has the value behind the key: it
+    /// may be a secret.
     pub(super) fn settings(error: KafkaError) -> Self {
         Self::Settings(match error {
             KafkaError::ClientConfig(_, description, _, _) => description,
@@ -184,25 +186,25 @@ impl Error {
         })
     }
 
-    /// Brokers refuse to make a topic, for this reason.
+    /// Makes the error for brokers that refuse to create a topic, with their reason.
     pub(crate) fn refused_topic(topic: &str, reason: String) -> Self {
         Self::Rejected(Box::new(Rejection::of_topic(topic, reason)))
     }
 
-    /// Whether the brokers do not let this producer go on.
+    /// Returns whether the brokers do not let this producer continue.
     #[must_use]
     pub const fn is_fenced_or_refused(&self) -> bool {
         use TransactionFault::{Fenced, Refused};
         matches!(self, Self::Transaction { fault: Fenced | Refused, .. })
     }
 
-    /// Whether a transaction was committed, and consumers may not see it.
+    /// Returns whether a transaction was committed, and consumers may not see it.
     #[must_use]
     pub const fn is_unseen(&self) -> bool {
         matches!(self, Self::Undecided { .. } | Self::TopicTail { .. } | Self::TakenBack { .. })
     }
 
-    /// The record that says how far a transaction goes was refused.
+    /// Makes the error for a refused record of a transaction's state.
     #[must_use]
     pub fn unwritten_state(rejection: Rejection) -> Self {
         let refused = rejection.is_lasting();
@@ -210,7 +212,7 @@ impl Error {
         Self::StateTopic { doing: "written", topic, reason, refused }
     }
 
-    /// The end of a topic is not known.
+    /// Makes the error for the unknown end of a topic.
     pub(super) fn unread_tail(topic: String, error: &KafkaError) -> Self {
         let forbidden = error.rdkafka_error_code() == Some(Code::TopicAuthorizationFailed);
         Self::TopicTail { topic, reason: error.to_string(), forbidden }
@@ -282,37 +284,43 @@ impl Diagnose for Error {
                     .to_owned(),
             ),
             Self::NoOffsetTopic { topic } => Some(format!(
-                "name the topic of the Connect worker that is replaced, or remove the key; to make the \
-                 topic: kafka-topics.sh --create --topic {topic} --partitions 25 --config \
-                 cleanup.policy=compact"
+                "name the topic of the Connect worker that is replaced, or remove the key; to make the topic: {}",
+                tool_lines::topics(&format!(
+                    "--create --topic {topic} --partitions 25 --config cleanup.policy=compact"
+                ))
             )),
             Self::OffsetTopic { topic, .. } => Some(format!(
-                "kafka-acls.sh --add --allow-principal User:… --operation Read --operation Write \
-                 --operation Describe --topic {topic}, if the brokers use ACLs"
+                "{}, if the brokers use ACLs",
+                tool_lines::allow(&["Read", "Write", "Describe"], &format!("--topic {topic}"))
             )),
             Self::Transaction { fault, id, .. } => fault.cure(id),
+            Self::PositionTopic { topic, fault: TopicFault::Passing, .. }
+            | Self::StateTopic { topic, refused: false, .. }
+            | Self::LetterStates { topic, refused: false, .. } => Some(format!(
+                "nothing is lost; start it again. If the error comes back, {} shows whether its partitions have a leader, and \
+                 the brokers' logs why they are slow",
+                tool_lines::topics(&format!("--describe --topic {topic}"))
+            )),
             Self::StateTopic { topic, .. } => Some(format!(
-                "kafka-acls.sh --add --allow-principal User:… --operation Create --operation Describe \
-                 --operation Read --operation Write --topic {topic}, if the brokers use ACLs; to use \
-                 another topic, set outboxd.exactly.once.state.topic"
+                "{}, if the brokers use ACLs; to use another topic, set outboxd.exactly.once.state.topic",
+                allow_all(topic)
             )),
             Self::PositionTopic { topic, .. } => Some(format!(
-                "kafka-acls.sh --add --allow-principal User:… --operation Create --operation Describe \
-                 --operation Read --operation Write --topic {topic}, if the brokers use ACLs; to use \
-                 another topic, or none, set outboxd.position.topic"
+                "{}, if the brokers use ACLs; to use another topic, or none, set outboxd.position.topic",
+                allow_all(topic)
             )),
             Self::LetterStates { topic, .. } => Some(format!(
-                "kafka-acls.sh --add --allow-principal User:… --operation Create --operation Describe \
-                 --operation Read --operation Write --topic {topic}, if the brokers use ACLs; to use \
-                 another topic, set --state-topic"
+                "{}, if the brokers use ACLs; to use another topic, set --state-topic",
+                allow_all(topic)
             )),
             Self::TopicCreation { fault: CreationFault::Topic, .. } => Some(
                 "route these events to a topic of another name. With errors.tolerance=all and errors.deadletterqueue.topic.name they \
                  become dead letters, and the others continue"
                     .to_owned(),
             ),
-            Self::TopicCreation { group, .. } => Some(format!(
-                "correct the keys topic.creation.{group}.*, or make the topic yourself: kafka-topics.sh --create"
+            Self::TopicCreation { group, topic, .. } => Some(format!(
+                "correct the keys topic.creation.{group}.*, or make the topic yourself: {}",
+                tool_lines::topics(&format!("--create --topic {topic}"))
             )),
             Self::Undecided { .. } => Some(
                 "the brokers abort it when it is older than its producer's transaction.timeout.ms. If it \
@@ -323,8 +331,8 @@ impl Diagnose for Error {
                     .to_owned(),
             ),
             Self::Unread { topic, forbidden: true, .. } | Self::TopicTail { topic, .. } => Some(format!(
-                "kafka-acls.sh --add --allow-principal User:… --operation Read --topic {topic}, if the \
-                 brokers use ACLs"
+                "{}, if the brokers use ACLs",
+                tool_lines::allow(&["Read"], &format!("--topic {topic}"))
             )),
             Self::Fatal(_) | Self::TakenBack { .. } | Self::Unread { .. } => None,
         }
@@ -343,13 +351,14 @@ const fn unwritten(rejection: &Rejection) -> &'static str {
     }
 }
 
-/// What was not waited for has no length.
+/// Returns the time for a message; empty when there was no wait.
 fn within(seconds: u64) -> String {
     if seconds == 0 { String::new() } else { format!(" within {seconds} s") }
 }
 
-/// librdkafka's words without its own states, for a person: `127.0.0.1:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection
-/// refused (after 0ms in state CONNECT, 1 identical error(s) suppressed)`.
+/// Returns librdkafka's text without its own states, for a person: `127.0.0.1:1/bootstrap: Connect to
+/// ipv4#127.0.0.1:1 failed: Connection refused (after 0ms in state CONNECT, 1 identical error(s)
+/// suppressed)`.
 fn plain(reason: &str) -> String {
     let reason = reason.split_once(" (after ").map_or(reason, |(words, _)| words);
     reason.replace("/bootstrap: ", ": ").replace("ipv4#", "").replace("ipv6#", "")
@@ -357,7 +366,11 @@ fn plain(reason: &str) -> String {
 
 fn unreachable_cure(reason: &str) -> &'static str {
     let says = |word: &str| reason.to_ascii_lowercase().contains(word);
-    if says("oauthbearer") {
+    if says("outboxd.kafka.token.command") {
+        "run the command of outboxd.kafka.token.command as outboxd's user: it must print a token; its stderr is in the log of outboxd"
+    } else if says("cannot be read again") {
+        "see that the file of the token is there and can be read by outboxd's user, and that it has a token alone"
+    } else if says("oauthbearer") {
         "check producer.sasl.oauthbearer.token.endpoint.url, and clientId and clientSecret in \
          producer.sasl.jaas.config"
     } else if says("sasl") || says("authentication") {
@@ -367,7 +380,7 @@ fn unreachable_cure(reason: &str) -> &'static str {
          PEM file with the key and the certificate), and that the broker trusts the authority that signed \
          it"
     } else if says("certificate verify failed") {
-        // The client library does not say which of the two it is.
+        // The client library does not report which of the two it is.
         "producer.ssl.truststore.location must hold the authority that signed the broker's \
          certificate, and the certificate must name the host in bootstrap.servers and in the brokers' \
          advertised.listeners (an empty producer.ssl.endpoint.identification.algorithm switches the check \
@@ -378,6 +391,11 @@ fn unreachable_cure(reason: &str) -> &'static str {
         "check bootstrap.servers, that the brokers run, and that their advertised.listeners can be reached \
          from here; if they need TLS or a login, set producer.security.protocol"
     }
+}
+
+/// Returns the line that allows all that outboxd does with a topic of its own.
+fn allow_all(topic: &str) -> String {
+    tool_lines::allow(&["Create", "Describe", "Read", "Write"], &format!("--topic {topic}"))
 }
 
 #[cfg(test)]
@@ -392,6 +410,16 @@ mod tests {
         let refused = RDKafkaConfRes::RD_KAFKA_CONF_INVALID;
         let error = KafkaError::ClientConfig(refused, reason.into(), key.into(), "hunter2".into());
         assert_eq!(Error::settings(error).to_string(), format!("a Kafka setting is not usable: {reason}"));
+    }
+
+    #[test]
+    fn a_topic_that_is_slow_is_not_blamed_on_rights() {
+        let error = |fault| {
+            let (topic, reason) = ("positions".to_owned(), "timed out".to_owned());
+            Error::PositionTopic { doing: "written", topic, reason, fault }.cure().unwrap_or_default()
+        };
+        assert!(error(TopicFault::Passing).contains(" --describe --topic positions "));
+        assert!(error(TopicFault::Refused).contains("kafka-acls.sh"));
     }
 
     #[test]

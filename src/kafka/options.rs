@@ -1,23 +1,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::topic_creation::TopicCreation;
+use super::topics::topic_creation::TopicCreation;
+use crate::credentials::Tokens;
 use crate::key_store::{self, Form, KeyStore};
 use crate::secret::Secret;
 
-/// How Kafka is reached. Keys and values are librdkafka's; what our guarantees rest on is set by the producer itself
-/// and cannot be overridden.
+/// Options of the connection to Kafka. Keys and values are librdkafka's; those that the guarantees depend on
+/// are set by the producer itself and cannot be overridden.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// `bootstrap.servers`.
     pub bootstrap_servers: String,
-    /// What `producer.*` and `rdkafka.*` say, translated to librdkafka's names. Values may be secrets.
+    /// Properties of `producer.*` and `rdkafka.*`, translated to librdkafka's names. Values may be secrets.
     pub properties: Vec<(String, Secret)>,
     /// `producer.ssl.truststore.*`, when it is not known to be PEM. `open_stores` makes properties of it.
     pub trust_store: Option<KeyStore>,
     /// The same of `producer.ssl.keystore.*`.
     pub key_store: Option<KeyStore>,
-    /// How long a start waits for the first broker to answer (`outboxd.connect.timeout.ms`, 5 s).
+    /// Source of SASL OAUTHBEARER's tokens, unless librdkafka asks an identity provider itself.
+    pub tokens: Option<Tokens>,
+    /// Longest wait of a start for the first broker to respond (`outboxd.connect.timeout.ms`, 5 s).
     pub connect_timeout: Duration,
     /// `topic.creation.*`: how topics are made that are not there; without it they are for the brokers to make.
     pub topic_creation: Option<Arc<TopicCreation>>,
@@ -44,7 +47,7 @@ impl Options {
         Ok(())
     }
 
-    /// What `rdkafka.*` says wins.
+    /// Adds a property, unless `rdkafka.*` has set it.
     fn add(&mut self, name: &str, value: String) {
         if self.properties.iter().all(|(said, _)| said != name) {
             self.properties.push((name.to_owned(), Secret::new(value)));

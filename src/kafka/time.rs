@@ -3,10 +3,10 @@ use std::time::{Duration, Instant};
 use rdkafka::error::{KafkaResult, RDKafkaErrorCode as Code};
 use tokio_util::sync::CancellationToken;
 
-/// For how long a call may block before it is seen whether anybody waits for it still.
+/// Time that a call may block before it is checked whether its result is still needed.
 const SLICE: Duration = Duration::from_secs(2);
 
-/// How long questions that block may take in all.
+/// Time for requests that block, in all.
 pub(super) struct Time<'t> {
     deadline: Instant,
     stop: &'t CancellationToken,
@@ -17,12 +17,12 @@ impl<'t> Time<'t> {
         Self { deadline: Instant::now() + patience, stop }
     }
 
-    /// How long the next call may block.
+    /// Returns the time that the next call may block.
     pub(super) fn slice(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(1), SLICE)
     }
 
-    /// Asks until there is an answer, or the time is over.
+    /// Repeats a request until there is an answer, or the time is over.
     pub(super) fn insist<T>(&self, ask: impl Fn(Duration) -> KafkaResult<T>) -> KafkaResult<T> {
         loop {
             match ask(self.slice()) {

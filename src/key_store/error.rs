@@ -4,7 +4,7 @@ use openssl::error::ErrorStack;
 
 use crate::error::{Class, Diagnose};
 
-/// Why a file with certificates or keys cannot be used.
+/// Reasons why a file with certificates or keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{option}={path} {reason}")]
 pub struct Error {
@@ -12,14 +12,14 @@ pub struct Error {
     pub option: String,
     /// The file.
     pub path: String,
-    /// What is wrong with it.
+    /// Fault of the file.
     pub reason: Reason,
 }
 
-/// What is wrong with a file.
+/// Fault of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum Reason {
-    /// The operating system says so.
+    /// Error of the operating system.
     #[error("cannot be read: {0}")]
     File(io::Error),
     /// No store of authorities is.
@@ -28,16 +28,16 @@ pub enum Reason {
     /// The form that `keytool` wrote before Java 9.
     #[error("is a JKS store, which only Java reads")]
     Jks,
-    /// The password is another one, or is not said.
+    /// Wrong or missing password.
     #[error("cannot be opened with its password")]
     Password,
-    /// It is encrypted as Java 8 did by default.
+    /// Encrypted as Java 8 did by default.
     #[error("is encrypted in a way that OpenSSL does not know any more")]
     Cipher,
-    /// It is cut short, or is no store at all.
+    /// Cut short, or no store at all.
     #[error("cannot be read: {0}")]
     Unreadable(ErrorStack),
-    /// It has keys only, or nothing.
+    /// Keys only, or nothing.
     #[error("has no certificate")]
     Empty,
 }

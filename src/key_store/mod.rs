@@ -15,28 +15,28 @@ pub(crate) use error::{Error, Reason};
 /// More than any store of authorities has.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// What `ssl.truststore.*` or `ssl.keystore.*` say.
+/// Store of `ssl.truststore.*` or `ssl.keystore.*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyStore {
     /// The option that names the file, as it was written.
     pub option: String,
     /// The file.
     pub path: String,
-    /// What its certificates are encrypted with.
+    /// Password with which its certificates are encrypted.
     pub password: Option<Secret>,
 }
 
-/// How a file is written.
+/// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As text.
+    /// Text.
     Pem,
-    /// What `keytool` writes since Java 9 (RFC 7292), whatever the file is called.
+    /// Format that `keytool` writes since Java 9 (RFC 7292), whatever the file is called.
     Pkcs12,
 }
 
 impl KeyStore {
-    /// The certificates in it, as PEM.
+    /// Reads its certificates, as PEM.
     ///
     /// # Errors
     /// When the file cannot be read, or holds none.
@@ -50,7 +50,7 @@ impl KeyStore {
         certificates.and_then(|found| as_pem(&found)).map_err(|reason| self.unusable(reason))
     }
 
-    /// How it is written.
+    /// Reads its format.
     ///
     /// # Errors
     /// When the file cannot be read, or is something else.
@@ -74,7 +74,7 @@ impl KeyStore {
     }
 }
 
-/// A file that is cut would lack authorities, and nobody would know.
+/// Reads a file. One that is cut would lack authorities without notice, so it is refused.
 fn read_file(path: &str) -> Result<Vec<u8>, Reason> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(Reason::File)?;
@@ -82,7 +82,8 @@ fn read_file(path: &str) -> Result<Vec<u8>, Reason> {
     if read as u64 > FILE_BYTES_MAX { Err(Reason::TooLong) } else { Ok(bytes) }
 }
 
-/// By the first bytes: a JKS or JCEKS store has a magic number, PKCS#12 is a sequence in DER, and the rest is text.
+/// Detects the format by the first bytes: a JKS or JCEKS store has a magic number, PKCS#12 is a sequence in
+/// DER, and the rest is text.
 fn form(bytes: &[u8]) -> Result<Form, Reason> {
     match bytes {
         [0xfe, 0xed, 0xfe, 0xed, ..] | [0xce, 0xce, 0xce, 0xce, ..] => Err(Reason::Jks),

@@ -19,7 +19,7 @@ use crate::http_client::{Exchange, USER_AGENT, connect, connector, secure};
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// So much of what a collector says about spans that it refuses is told.
+/// Most characters that are logged of a collector's reason for refused spans.
 const REASON_CHARS_MAX: usize = 200;
 
 /// Sends requests to a collector, over one connection as long as that works.
@@ -29,11 +29,11 @@ pub(super) struct Client {
     kept: Option<Exchange<Full<Bytes>>>,
 }
 
-/// What a collector that has taken a request has not taken of it.
+/// Spans that a collector has refused of an accepted request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Rejection {
     pub(super) spans: u64,
-    /// In its own words.
+    /// Its own words.
     pub(super) reason: String,
 }
 
@@ -60,7 +60,7 @@ impl Client {
         if status != 200 {
             return Err(Error::Refused { endpoint: endpoint(), status });
         }
-        // Some collectors answer with nothing, or with JSON: only a whole message can say that spans were refused.
+        // Some collectors answer with nothing, or with JSON: only a whole message can report refused spans.
         let answer = ExportTraceServiceResponse::decode(body).unwrap_or_default();
         Ok(answer.partial_success.map_or_else(Rejection::default, |partial| Rejection {
             spans: u64::try_from(partial.rejected_spans).unwrap_or_default(),
@@ -68,7 +68,8 @@ impl Client {
         }))
     }
 
-    /// Over the kept connection, unless the collector has closed it since. Who gives up waiting gives the connection up too.
+    /// Sends a request over the open connection, unless the collector has closed it since. A caller that
+    /// gives up waiting gives the connection up too.
     async fn ask(&mut self, body: Bytes, patience: Duration) -> io::Result<(u16, Bytes)> {
         let first = self.message(body.clone()).map_err(io::Error::other)?;
         let second = self.message(body).map_err(io::Error::other)?;
@@ -131,7 +132,8 @@ mod tests {
         Client::new(Options::read(&variables).unwrap().unwrap()).unwrap()
     }
 
-    /// Takes connections, and gives these answers on each before it is closed; how many requests each of them has brought.
+    /// Accepts connections, and sends these answers on each before it is closed; returns how many requests
+    /// each of them has brought.
     fn serve(connections: Vec<Vec<ExportTraceServiceResponse>>) -> (u16, JoinHandle<Vec<usize>>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

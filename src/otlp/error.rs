@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use crate::error::{Class, Diagnose};
 use crate::telemetry::SpanLoss;
 
-/// Why spans cannot be exported, or were not.
+/// Reasons why spans cannot be exported, or were not.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// A variable has a value that outboxd cannot work with.
@@ -23,7 +23,7 @@ pub(crate) enum Error {
         #[source]
         source: io::Error,
     },
-    /// Those of the system, where the variable names none.
+    /// Certificates of the system, where the variable names none.
     #[error("the system's certificates cannot be read")]
     SystemCertificates(#[source] io::Error),
     /// No answer.
@@ -39,7 +39,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// As what the spans count that were not exported because of it.
+    /// Returns the label under which spans are counted that were not exported because of it.
     pub(super) fn loss(&self) -> SpanLoss {
         match self {
             Self::Refused { .. } if self.class() != Class::Transient => SpanLoss::Refused,

@@ -16,7 +16,7 @@ use crate::trace::SpanLog;
 
 /// The first wait before a batch is sent again; each further one is twice as long.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
-/// What goes on is told this often.
+/// Interval in which a lasting problem is logged.
 const TELL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Takes finished spans from the log and sends them to a collector.
@@ -27,7 +27,7 @@ pub(crate) struct Exporter {
     full: Arc<Notify>,
 }
 
-/// What was last told, and when.
+/// Last logged problem, and the time.
 #[derive(Default)]
 struct Told {
     failed_at: Option<Instant>,
@@ -35,7 +35,7 @@ struct Told {
     dropped_at: Option<Instant>,
 }
 
-/// What is counted while spans are exported. When the exporter is not given the time to end, what it has left is counted as well.
+/// Counts of an export. When the exporter is not given the time to end, what it has left is counted as well.
 struct Course {
     metrics: Metrics,
     log: SpanLog,
@@ -51,7 +51,7 @@ impl fmt::Debug for Exporter {
 }
 
 impl Exporter {
-    /// With an empty log.
+    /// Creates it with an empty log.
     ///
     /// # Errors
     /// When certificates cannot be read.
@@ -64,7 +64,7 @@ impl Exporter {
         Ok(Self { client: Client::new(options.clone())?, options, log, full })
     }
 
-    /// Where spans come together.
+    /// Returns the log that collects spans.
     pub(crate) fn log(&self) -> SpanLog {
         self.log.clone()
     }
@@ -99,7 +99,7 @@ impl Exporter {
         }
     }
 
-    /// Sends a batch, again and again while that can help. After `stop` it is sent once more, and that is all.
+    /// Sends a batch, repeatedly while that can help. After `stop` it is sent only once more.
     async fn send(
         &mut self,
         request: &opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest,
@@ -165,7 +165,7 @@ impl Drop for Course {
             self.metrics.spans_lost(SpanLoss::Unreachable, left);
             tracing::warn!(
                 spans = left,
-                "spans were not exported: the collector has not taken them before the end"
+                "spans were not exported: the collector did not accept them before the shutdown"
             );
         }
     }
@@ -190,26 +190,26 @@ impl Told {
         if is_due(&mut self.failed_at) {
             tracing::warn!(
                 error = chain(error),
-                cure = error.cure(),
-                "spans were not exported: events go on"
+                fix = error.cure(),
+                "spans were not exported; events are not affected"
             );
         }
     }
 
     fn refused(&mut self, Rejection { spans, reason }: &Rejection) {
         if is_due(&mut self.refused_at) {
-            tracing::warn!(spans, reason, "the collector has refused spans: events go on");
+            tracing::warn!(spans, reason, "the collector refused spans; events are not affected");
         }
     }
 
     fn dropped(&mut self, spans: u64) {
         if is_due(&mut self.dropped_at) {
-            tracing::warn!(spans, "spans were dropped: more come than OTEL_BSP_MAX_QUEUE_SIZE lets wait");
+            tracing::warn!(spans, "spans were dropped: the queue is full (OTEL_BSP_MAX_QUEUE_SIZE)");
         }
     }
 }
 
-/// Once, and then once a minute.
+/// Returns whether a log line is due: once, and then once a minute.
 fn is_due(told_at: &mut Option<Instant>) -> bool {
     let is_due = told_at.is_none_or(|at| at.elapsed() >= TELL_INTERVAL);
     if is_due {

@@ -9,14 +9,14 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
 
 use crate::trace::{FinishedSpan, OpenSpan, SpanId, WRITE_OPERATION};
 
-/// Recorded, and whether the parent is another process's, as `Span.flags` tells it.
+/// Value of `Span.flags`: recorded, and with a parent of this process.
 const LOCAL_PARENT: u32 = 0x101;
 const REMOTE_PARENT: u32 = 0x301;
 
-/// How many spans OTLP has of a record.
+/// Number of OTLP's spans of a record.
 pub(super) const SPANS_OF_RECORD: usize = 2;
 
-/// The request that exports these.
+/// Makes the request that exports these.
 pub(super) fn request(resource: &[(String, String)], done: &[FinishedSpan]) -> ExportTraceServiceRequest {
     let attributes = resource.iter().map(|(name, value)| attribute(name, text(value))).collect();
     let scope = InstrumentationScope {
@@ -34,7 +34,8 @@ pub(super) fn request(resource: &[(String, String)], done: &[FinishedSpan]) -> E
     }
 }
 
-/// From the commit to the acknowledgement. The attributes are OpenTelemetry's and, behind them, Debezium's.
+/// Makes the span from the commit to the acknowledgement. The attributes are OpenTelemetry's and, behind
+/// them, Debezium's.
 fn write_span(done: &FinishedSpan) -> Span {
     let OpenSpan { parent, table, row, write, .. } = &done.span;
     let mut attributes = vec![
@@ -56,7 +57,7 @@ fn write_span(done: &FinishedSpan) -> Span {
     }
 }
 
-/// From the reading to the acknowledgement.
+/// Makes the span from the reading to the acknowledgement.
 fn send_span(done: &FinishedSpan) -> Span {
     let OpenSpan { name, row, write, send, .. } = &done.span;
     Span {

@@ -5,12 +5,12 @@
 //!             Exporter: when a batch is full, or its time has come, and at the end
 //! ```
 //!
-//! The messages are OpenTelemetry's own (`opentelemetry-proto`), the connection is [`crate::http_client`]'s. The exporters of
-//! `opentelemetry-otlp` bring reqwest or tonic, and threads of their own.
+//! The messages are OpenTelemetry's own (`opentelemetry-proto`), the connection is [`crate::http_client`]'s.
+//! The exporters of `opentelemetry-otlp` bring reqwest or tonic, and threads of their own.
 //!
 //! # Invariants
 //! - The relay never waits for a collector: what has no room is dropped and counted.
-//! - An exporter is one task. It ends when it is told to, after it has sent what there is, or when the caller drops it.
+//! - An exporter is one task. It ends when it is stopped, after it has sent what there is, or when the caller drops it.
 //!
 //! # References
 //! - <https://opentelemetry.io/docs/specs/otlp/#otlphttp>

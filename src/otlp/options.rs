@@ -11,10 +11,10 @@ use crate::trace::Sampler;
 
 const PATH: &str = "/v1/traces";
 const LOCAL: &str = "http://localhost:4318";
-/// `service.name` where nobody names the service.
+/// Default of `service.name`.
 const SERVICE: &str = "outboxd";
 
-/// Where spans go, and how many: the variables of OpenTelemetry's SDKs, with their defaults.
+/// Destination and limits of spans: the variables of OpenTelemetry's SDKs, with their defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Options {
     /// `OTEL_TRACES_SAMPLER` (parentbased_always_on) with its `_ARG`.
@@ -40,8 +40,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads them from the environment. None when nothing is exported (`OTEL_TRACES_EXPORTER=none`, `OTEL_SDK_DISABLED=true`): what
-    /// other variables say does not matter then.
+    /// Reads them from the environment. None when nothing is exported (`OTEL_TRACES_EXPORTER=none`,
+    /// `OTEL_SDK_DISABLED=true`): other variables do not matter then.
     ///
     /// # Errors
     /// When a value is not one that outboxd can work with.
@@ -153,7 +153,7 @@ fn endpoint(variables: &Variables<'_>) -> Result<Address, Error> {
     Ok(Address { path: format!("{}{PATH}", address.path), ..address })
 }
 
-/// Nothing of a value is told: it may be a password.
+/// Parses the headers. Errors contain nothing of a value: it may be a password.
 fn headers(variables: &Variables<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, Error> {
     let names = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
     let said = names.into_iter().find_map(|variable| Some((variable, variables.text(variable)?)));
@@ -186,7 +186,7 @@ fn resource(variables: &Variables<'_>) -> Vec<(String, String)> {
     resource
 }
 
-/// `name=value,…`, with percent signs as in URLs. What has no name is passed over.
+/// Parses `name=value,…`, with percent signs as in URLs. What has no name is skipped.
 fn pairs(text: Option<&str>) -> impl Iterator<Item = (String, String)> {
     let pair = |pair: &str| {
         let (name, value) = pair.split_once('=')?;

@@ -4,22 +4,23 @@ use super::table::{BoundColumn, Row};
 use crate::connect::source_record::Datum;
 use crate::connect::{Field, Kind, Schema, Value};
 
-/// A row that comes to an EventRouter among other transforms.
+/// A row that reaches an EventRouter among other transforms.
 #[derive(Clone, Copy)]
 pub(super) struct Arrived<'r, 'a> {
-    /// As the database sent it.
+    /// The row as the database sent it.
     pub(super) row: Row<'r, 'a>,
-    /// As transforms before the router have left it, if they have changed it.
+    /// The fields and values of the row after the transforms before the router, if they have changed it.
     changed: Option<(&'r [Field], &'r [Value<'a>])>,
 }
 
 impl<'r, 'a> Arrived<'r, 'a> {
-    /// The row, and the event with it that transforms have changed.
+    /// Combines the row and the event with the row that transforms have changed.
     pub(super) fn new(row: Row<'r, 'a>, changed: Option<&'r Datum<'a>>) -> Self {
         Self { row, changed: changed.and_then(new_row) }
     }
 
-    /// What transforms have made of a column. Null stays null, its default notwithstanding.
+    /// Returns the schema and value of a column after the transforms, if they have changed the row. Null
+    /// stays null even if the column has a default.
     pub(super) fn changed(self, column: &BoundColumn) -> Option<(&'r Arc<Schema>, &'r Value<'a>)> {
         let (fields, values) = self.changed?;
         let mut all = fields.iter().zip(values);
@@ -27,7 +28,7 @@ impl<'r, 'a> Arrived<'r, 'a> {
     }
 }
 
-/// The row behind the change that an event tells.
+/// Returns the fields and values of an event's field `after`.
 fn new_row<'r, 'a>(event: &'r Datum<'a>) -> Option<(&'r [Field], &'r [Value<'a>])> {
     let (Kind::Struct(fields), Value::Struct(values)) = (&event.schema.as_deref()?.kind, &event.value) else {
         return None;

@@ -18,38 +18,38 @@ use crate::trace::SpanRules;
 const PLACEMENT: &str = "table.fields.additional.placement";
 const TIMESTAMP: &str = "table.field.event.timestamp";
 const VERSION: &str = "table.field.event.schema.version";
-/// Names that stand for Debezium's default columns in tables written in snake case.
+/// Default columns of Debezium, each with the name that replaces it in tables written in snake case.
 const TWINS: &[(&str, &str)] =
     &[("aggregateid", "aggregate_id"), ("aggregatetype", "aggregate_type"), ("type", "event_type")];
 
-/// The snake-case twin of one of Debezium's default columns.
+/// Returns the snake-case twin of one of Debezium's default columns.
 pub(super) fn twin_of(column: &str) -> Option<&'static str> {
     TWINS.iter().find(|(default, _)| *default == column).map(|(_, twin)| *twin)
 }
 
-/// Finds a table's columns, collecting what is wrong on the way.
+/// Search for a table's columns, which collects all problems.
 pub(super) struct Binding {
     router: Arc<Router>,
     table: String,
-    /// What [`OutboxTable`] names value schemas after.
+    /// The prefix of the names of value schemas, see [`OutboxTable`].
     source_topic: String,
-    /// Every column of the table, in its order.
+    /// All columns of the table, in their order.
     columns: Vec<ColumnDescription>,
-    /// Their fields' names; none for a column that is left out.
+    /// The names of their fields; an error for a column that a list excludes.
     fields: Vec<Result<String, LeftOut>>,
     problems: Vec<BindProblem>,
     assumptions: Vec<Assumption>,
     unmasked: Vec<Unmasked>,
 }
 
-/// A column that the user's lists leave out.
+/// A column that the user's lists exclude.
 struct LeftOut {
     column: String,
-    /// The list.
+    /// The option of the list.
     by: &'static str,
 }
 
-/// The columns of `table.fields.additional.placement`, by where they go.
+/// The columns of `table.fields.additional.placement`, by placement.
 #[derive(Default)]
 struct Placed {
     headers: Vec<NamedColumn>,
@@ -64,7 +64,8 @@ impl Binding {
                 .iter()
                 .find(|known| known.name == column.name && known.type_oid == column.type_oid);
             match known {
-                // The modifier of the row's own time, the rest as the catalog has it now.
+                // The type modifier is that of the relation message, the rest is the catalog's present
+                // description.
                 Some(known) => ColumnDescription { type_modifier: column.type_modifier, ..known.clone() },
                 None => ColumnDescription::from_pgoutput(column),
             }
@@ -110,7 +111,7 @@ impl Binding {
             let prefix = router.context.option_prefix.clone();
             return Err(BindError { prefix, table: self.table, problems: self.problems });
         };
-        // The payload alone is in the envelope when its other columns are missing.
+        // If its other columns are missing, the envelope contains the payload alone.
         let envelope = router.options.is_enveloped().then(|| Envelope::new(&payload, envelope));
         let schema_prefix = router.context.schema_names.schema_name(&self.source_topic).into_owned();
         Ok(OutboxTable {
@@ -132,7 +133,8 @@ impl Binding {
         })
     }
 
-    /// The payload's converter must take the payload itself, unless the value is made of more.
+    /// Finds the payload's column. Its converter must accept the payload itself, unless the value is an
+    /// envelope.
     fn payload(&mut self) -> Option<BoundColumn> {
         let router = Arc::clone(&self.router);
         let enveloped = router.options.is_enveloped();
@@ -145,7 +147,7 @@ impl Binding {
         Some(payload)
     }
 
-    /// The column may be missing: then rows have no context.
+    /// Finds the column of the span context. Without the column, rows have no context.
     fn tracing(&mut self) -> Option<RowTracing> {
         let router = Arc::clone(&self.router);
         let (rules, tracer) = (&router.options.spans, router.options.tracer.as_ref()?);
@@ -179,7 +181,7 @@ impl Binding {
         placed
     }
 
-    /// The column of an additional field. Names of Debezium's default columns have their twins here too.
+    /// Finds the column of an additional field. Here too, the twins replace Debezium's default columns.
     fn placed(&mut self, field: &AdditionalField) -> Option<BoundColumn> {
         if self.position(&field.column).is_none() {
             if let Some(twin) = self.twin(PLACEMENT, &field.column) {
@@ -211,7 +213,7 @@ impl Binding {
         Some(EventTimestamp { column, kind })
     }
 
-    /// The column that an option names, or the twin of its default.
+    /// Finds the column that an option names, or the twin of its default.
     fn mapped(
         &mut self,
         mapped: &MappedColumn,
@@ -307,7 +309,7 @@ impl Binding {
         self.problems.push(BindProblem::Unsuitable { option, column: column.to_owned(), reason });
     }
 
-    /// Where the column of a field is in the row.
+    /// Returns the position of a field's column in the row.
     fn position(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field.as_ref().is_ok_and(|field| field == name))
     }

@@ -2,7 +2,7 @@ use super::expand::KnownSchemas;
 use super::topic::TopicCache;
 use crate::connect::converter::registered::{Registration, SchemaId, SchemaIds};
 
-/// The space in which rows are converted, reused from row to row.
+/// The buffers for the conversion of rows, reused from row to row.
 #[derive(Debug, Default)]
 pub struct Encoder {
     pub(super) scratch: Vec<u8>,
@@ -12,26 +12,27 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Scratch space that is kept; what a large row took beyond it is given back.
+    /// Largest scratch space that is retained between rows, in bytes; the rest is freed.
     const KEPT_BYTES_MAX: usize = 1 << 20;
 
-    /// Remembers the id of a schema that a row could not do without.
+    /// Stores the id of a schema that the conversion of a row needs.
     pub fn learn(&mut self, registration: Registration, id: SchemaId) {
         self.schemas.learn(registration, id);
     }
 
-    /// The ids that were learnt, for records that are no rows.
+    /// Returns the stored schema ids, for records that are no rows.
     pub const fn schemas(&mut self) -> &mut SchemaIds {
         &mut self.schemas
     }
 
-    /// Empty scratch space and the ids that were learnt, for what is no event of an outbox.
+    /// Empties the scratch space; returns it and the stored schema ids, for records that are no events of an
+    /// outbox.
     pub fn parts(&mut self) -> (&mut Vec<u8>, &mut SchemaIds) {
         self.start_row();
         (&mut self.scratch, &mut self.schemas)
     }
 
-    /// What was written for the last row.
+    /// Returns the bytes that were written for the last row.
     #[must_use]
     pub fn scratch(&self) -> &[u8] {
         &self.scratch

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use super::table::{BoundColumn, NamedColumn};
 use crate::connect::{Field, Kind, Schema, Value};
 
-/// The field that holds the payload; Debezium has no option for its name.
+/// Name of the payload's field; Debezium has no option for it.
 pub(super) const PAYLOAD: &str = "payload";
 
-/// A value that is made of the payload and further columns.
+/// A value that contains the payload and further columns.
 #[derive(Debug)]
 pub(super) struct Envelope {
     /// The further columns, with their fields' names.
     pub(super) columns: Vec<NamedColumn>,
-    /// The struct's schema as far as it is the same for every row.
+    /// The struct's schema without the parts that depend on the row.
     plain: Schema,
 }
 
@@ -26,13 +26,14 @@ impl Envelope {
         Self { columns, plain: Schema::new(Kind::Struct(fields)) }
     }
 
-    /// The schema where neither name nor version is written and the payload is the column's own.
+    /// Returns the schema for values without a schema name and version, whose payload has the column's own
+    /// schema.
     pub(super) const fn plain_schema(&self) -> &Schema {
         &self.plain
     }
 
-    /// The schema of one row's value. Debezium gives all aggregate types the first one's name, as its cache has it;
-    /// here each has its own.
+    /// Returns the schema of one row's value. Debezium caches the schema, so all aggregate types have the
+    /// first one's name; here each has its own.
     pub(super) fn schema(&self, name: String, version: Option<i32>, payload: &Arc<Schema>) -> Schema {
         let mut schema = self.plain.clone();
         if let Kind::Struct(fields) = &mut schema.kind
@@ -45,7 +46,7 @@ impl Envelope {
         schema
     }
 
-    /// Gives the further columns the schemas that transforms before the router have left them.
+    /// Sets the schemas of the further columns to those after the transforms before the router.
     pub(super) fn take_schemas<'s>(schema: &mut Schema, further: impl Iterator<Item = &'s Arc<Schema>>) {
         let Kind::Struct(fields) = &mut schema.kind else { return };
         for (field, further) in fields.iter_mut().skip(1).zip(further) {
@@ -53,7 +54,7 @@ impl Envelope {
         }
     }
 
-    /// The struct: the payload, then the further columns.
+    /// Returns the struct of the payload and the further columns.
     pub(super) fn value<'a>(payload: Value<'a>, further: impl Iterator<Item = Value<'a>>) -> Value<'a> {
         Value::Struct(std::iter::once(payload).chain(further).collect())
     }

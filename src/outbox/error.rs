@@ -9,18 +9,18 @@ use crate::error::{Class, Diagnose, Exit};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("table {table} {}", list(prefix, problems))]
 pub struct BindError {
-    /// What stands before the options in the user's configuration: `transforms.outbox.`.
+    /// The prefix of the options in the user's configuration: `transforms.outbox.`.
     pub prefix: String,
     /// The table, with its schema.
     pub table: String,
-    /// All that is wrong, in the order of the options.
+    /// All problems, in the order of the options.
     pub problems: Vec<BindProblem>,
 }
 
-/// One thing that is wrong with a table.
+/// One problem of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BindProblem {
-    /// The column is not there.
+    /// The table lacks the column.
     Missing {
         /// The option that names the column.
         option: &'static str,
@@ -29,7 +29,7 @@ pub enum BindProblem {
         /// The table's columns, the most similar name first.
         nearest: Vec<String>,
     },
-    /// The user's own lists leave the column out.
+    /// The user's own lists exclude the column.
     LeftOut {
         /// The option that names the column.
         option: &'static str,
@@ -44,12 +44,12 @@ pub enum BindProblem {
         option: &'static str,
         /// The column.
         column: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
 
-/// A row that has no event. Names what is wrong, never a value of the row.
+/// A row that has no event. The texts name the problem, never a value of the row.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RouteError {
     /// The column that decides the topic is NULL.
@@ -60,7 +60,7 @@ pub enum RouteError {
         /// The column.
         column: String,
     },
-    /// The topic that the row leads to cannot exist.
+    /// Kafka does not allow the row's topic name.
     #[error(
         "a row of table {table} has no topic: column \"{column}\" (route.by.field) does not lead to a valid \
          topic name"
@@ -70,7 +70,7 @@ pub enum RouteError {
         table: String,
         /// The column.
         column: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: TopicProblem,
     },
@@ -82,14 +82,14 @@ pub enum RouteError {
         /// The column.
         column: String,
     },
-    /// A value cannot be read.
+    /// A value cannot be decoded.
     #[error("a row of table {table} cannot be read at column \"{column}\"")]
     Column {
         /// The table, with its schema.
         table: String,
         /// The column.
         column: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: ColumnError,
     },
@@ -102,29 +102,29 @@ pub enum RouteError {
         /// The table, with its schema.
         table: String,
     },
-    /// What was to be read from the table is not there, and `reselect.error.handling.mode=fail`.
+    /// Values could not be read from the table, and `reselect.error.handling.mode=fail`.
     #[error("columns of a row of table {table} cannot be read again: {reason}")]
     Reselect {
         /// The table, with its schema.
         table: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// The topic that the transforms choose cannot exist.
+    /// Kafka does not allow the topic name that the transforms chose.
     #[error("the transforms give an event of table {table} a topic that Kafka does not allow")]
     MovedTopic {
         /// The table, with its schema.
         table: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: IllegalTopicName,
     },
-    /// A transform cannot work on the event.
+    /// A transform failed on the event.
     #[error("an event of table {table} cannot be transformed")]
     Transform {
         /// The table, with its schema.
         table: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: TransformError,
     },
@@ -137,7 +137,7 @@ pub enum RouteError {
         column: String,
         /// The option that names the converter.
         option: &'static str,
-        /// Why not.
+        /// The cause.
         #[source]
         source: ConvertError,
     },
@@ -149,7 +149,7 @@ pub enum RouteError {
         /// The column.
         column: String,
     },
-    /// The value of the timestamp's column is none that Kafka takes.
+    /// The value of the timestamp's column is before 1970, which Kafka does not accept.
     #[error("a row of table {table} has no timestamp: column \"{column}\" is before 1970")]
     Timestamp {
         /// The table, with its schema.
@@ -159,7 +159,7 @@ pub enum RouteError {
     },
 }
 
-/// Why a route value leads to no topic.
+/// The reason why a route value has no topic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct TopicProblem(TopicError);
@@ -171,19 +171,19 @@ impl From<TopicError> for TopicProblem {
 }
 
 impl RouteError {
-    /// Whether the row itself could not be read, before it came to routing and converters.
+    /// Reports whether the row could not be decoded, so that it did not reach routing and converters.
     #[must_use]
     pub const fn is_unreadable(&self) -> bool {
         matches!(self, Self::Column { .. } | Self::ShortRow { .. })
     }
 
-    /// Whether only the id of a schema is missing.
+    /// Reports whether the only obstacle is an unknown id of a schema.
     #[must_use]
     pub(crate) const fn awaits_schema(&self) -> bool {
         matches!(self, Self::Convert { source: ConvertError::Unregistered(_), .. })
     }
 
-    /// The option that names the converter, when it is the converter that refuses a value.
+    /// Returns the option that names the converter, if a converter rejects a value.
     #[must_use]
     pub const fn converter(&self) -> Option<&'static str> {
         match self {
@@ -192,7 +192,7 @@ impl RouteError {
         }
     }
 
-    /// The class of the transform that refuses the event.
+    /// Returns the class of the transform that failed on the event.
     #[must_use]
     pub fn transform(&self) -> Option<&str> {
         match self {

@@ -9,8 +9,8 @@
 //!                                            once            every logical message
 //! ```
 //!
-//! What can be known before the first row is refused at `parse` and `bind`; what is left for `route` to refuse is the
-//! row's own.
+//! Errors that can be found before the first row are returned by `parse` and `bind`; `route` returns only
+//! errors of the row itself.
 
 mod arrived;
 mod binding;

@@ -7,48 +7,50 @@ use crate::trace::{SpanRules, Tracer};
 /// The EventRouter's options. The defaults are Debezium's.
 #[derive(Debug, Clone)]
 pub struct EventRouterOptions {
-    /// `table.op.invalid.behavior` (warn): what an UPDATE of an outbox row does.
+    /// `table.op.invalid.behavior` (warn): the reaction to an UPDATE of an outbox row.
     pub invalid_operation: InvalidOperation,
     /// `table.field.event.id` (id): the column of the header `id`.
     pub event_id: MappedColumn,
     /// `table.field.event.key` (aggregateid): the column of the record's key.
     pub event_key: MappedColumn,
-    /// `table.field.event.type` (type): documents a column; it goes into the event only where
+    /// `table.field.event.type` (type): documents a column; it is in the event only where
     /// `table.fields.additional.placement` puts it.
     pub event_type: MappedColumn,
-    /// `table.field.event.timestamp`: the column of the record's timestamp; without it the time of reading.
+    /// `table.field.event.timestamp`: the column of the record's timestamp; the default is the time of
+    /// reading.
     pub event_timestamp: Option<String>,
     /// `table.field.event.payload` (payload): the column of the record's value.
     pub payload: MappedColumn,
     /// `table.fields.additional.placement`: further columns.
     pub additional: Vec<AdditionalField>,
     /// `table.field.additional.missing` (error), or as a boolean before 3.6
-    /// `table.fields.additional.error.on.missing` (true): what a placed column does that the table lacks.
+    /// `table.fields.additional.error.on.missing` (true): the reaction to a placed column that the table
+    /// lacks.
     pub additional_missing: AdditionalMissing,
     /// `table.field.event.schema.version`: the column of the value schema's version.
     pub schema_version: Option<String>,
-    /// `table.expand.json.payload` (false): JSON text in the payload becomes a structure.
+    /// `table.expand.json.payload` (false): expansion of JSON text in the payload to a structure.
     pub expand_json: Option<JsonExpansion>,
     /// `route.by.field` (aggregatetype): the column that decides the topic.
     pub route_by: MappedColumn,
     /// `route.topic.regex` (`(?<routedByValue>.*)`) and `route.topic.replacement` (`outbox.event.${routedByValue}`).
     pub topic: TopicRouting,
-    /// `route.tombstone.on.empty.payload` (false): a NULL or blank payload makes a tombstone.
+    /// `route.tombstone.on.empty.payload` (false): a NULL or blank payload becomes a tombstone.
     pub tombstone_on_empty_payload: bool,
-    /// `tracing.*`: which rows have spans.
+    /// `tracing.*`: the rules for the spans of rows.
     pub(crate) spans: SpanRules,
-    /// What makes them; without one there are none.
+    /// The tracer; without one there are no spans.
     pub(crate) tracer: Option<Tracer>,
 }
 
 /// `table.op.invalid.behavior`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvalidOperation {
-    /// Warn and go on.
+    /// A warning is logged, and the relay continues.
     Warn,
-    /// Log an error and go on.
+    /// An error is logged, and the relay continues.
     Error,
-    /// Stop.
+    /// The relay stops.
     Fatal,
 }
 
@@ -57,7 +59,7 @@ pub enum InvalidOperation {
 pub enum AdditionalMissing {
     /// The table is refused.
     Error,
-    /// The column is left out.
+    /// The column is ignored.
     Ignore,
 }
 
@@ -68,24 +70,25 @@ pub struct MappedColumn {
     pub option: &'static str,
     /// The column.
     pub column: String,
-    /// Whether the user named it; else it is the default.
+    /// True if the user named the column, false if it is the default.
     pub explicit: bool,
 }
 
 impl EventRouterOptions {
-    /// Reads the options; `lookup` gives the text for a key.
+    /// Reads the options. `lookup` returns the text of a key.
     ///
     /// # Errors
-    /// As [`Self::read`]; the first mistake.
+    /// As [`Self::read`]; the first error is returned.
     pub fn parse(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, OptionError> {
         OptionReader::alone(lookup, Self::read)
     }
 
-    /// Reads the options, by their names behind `transforms.<alias>.`. What Debezium refuses is a mistake, and what it notices at the first row
-    /// only: an unknown placement, a group that the expression does not have, a name twice in the envelope.
+    /// Reads the options, by their names behind `transforms.<alias>.`. Errors are the values that Debezium
+    /// refuses, and those that it detects only at the first row: an unknown placement, a group that the
+    /// expression does not have, a name that is twice in the envelope.
     ///
     /// # Errors
-    /// When no topic can be told.
+    /// When the options of the topic are invalid.
     pub fn read(options: &mut OptionReader<'_>) -> Result<Self, Refused> {
         let operations = [
             ("warn", InvalidOperation::Warn),
@@ -115,14 +118,14 @@ impl EventRouterOptions {
                 options.boolean(SpanRules::ONLY_WITH_CONTEXT, true),
             ),
             tracer: None,
-            // Last, because it alone ends the reading.
+            // Last, because only this one ends the reading.
             topic: TopicRouting::read(options)?,
         })
     }
 }
 
 impl EventRouterOptions {
-    /// Whether the value is made of more than the payload.
+    /// Reports whether the value is an envelope of the payload and further columns.
     pub(super) fn is_enveloped(&self) -> bool {
         self.additional.iter().any(|field| field.placement == Placement::Envelope)
     }

@@ -2,18 +2,18 @@ use crate::connect::OptionError;
 
 const KEY: &str = "table.fields.additional.placement";
 
-/// A column that goes into the event beside id, key and payload.
+/// A column of the event besides id, key and payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdditionalField {
     /// The column.
     pub column: String,
-    /// Where it goes.
+    /// The column's place in the event.
     pub placement: Placement,
-    /// The header's or the field's name; the column's name when none is given.
+    /// The header's or the field's name; the default is the column's name.
     pub alias: String,
 }
 
-/// Where a column goes.
+/// The place of a column in the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
     /// A header.
@@ -24,8 +24,8 @@ pub enum Placement {
     Partition,
 }
 
-/// Reads `column:placement[:alias],…`. Blanks around the parts, a comma at the end and an empty alias are accepted,
-/// as Debezium accepts them.
+/// Parses `column:placement[:alias],…`. As in Debezium, blanks around the parts, a comma at the end and an
+/// empty alias are accepted.
 pub(super) fn parse(text: &str) -> Result<Vec<AdditionalField>, OptionError> {
     let refuse = |reason: String| OptionError::new(KEY, text, reason);
     let list = text.trim_end_matches(',');
@@ -58,7 +58,7 @@ fn placement_of(name: &str) -> Option<Placement> {
     placements.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, placement)| *placement)
 }
 
-/// Fields of the envelope need names of their own; headers do not.
+/// Checks that the fields of the envelope have different names; headers may repeat a name.
 fn no_name_twice(fields: &[AdditionalField]) -> Result<(), String> {
     let mut taken = vec!["payload"];
     for field in fields.iter().filter(|field| field.placement == Placement::Envelope) {

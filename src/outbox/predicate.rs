@@ -1,13 +1,14 @@
-//! SMT predicates (Kafka's KIP-585): which records a transform is applied to.
+//! SMT predicates (Kafka's KIP-585), which select the records of a transform.
 
 use fancy_regex::Regex;
 
-use crate::connect::{OptionReader, Refused, java_regex};
+use crate::connect::{OptionReader, Refused, java};
 
-/// Where Kafka's predicates live.
+/// Package of Kafka's predicates.
 const PACKAGE: &str = "org.apache.kafka.connect.transforms.predicates.";
 
-/// `transforms.<alias>.predicate` and `.negate` (false): the transform is applied where this holds.
+/// `transforms.<alias>.predicate` and `.negate` (false): the condition of the records that the transform
+/// changes.
 #[derive(Debug, Clone)]
 pub struct Condition {
     predicate: Predicate,
@@ -17,20 +18,20 @@ pub struct Condition {
 /// Kafka's own predicates.
 #[derive(Debug, Clone)]
 enum Predicate {
-    /// `pattern` matches the whole name of the topic, as it is before routing.
+    /// `pattern` matches the whole name of the topic before routing.
     TopicNameMatches(Regex),
     /// The record has a header called `name`.
     HasHeaderKey(String),
-    /// The record's value is null; an inserted row's never is.
+    /// The record's value is null, which that of an inserted row never is.
     RecordIsTombstone,
 }
 
 impl Condition {
-    /// Reads the condition of the transform whose options begin with `prefix` (`transforms.outbox.`). `None` when the
-    /// transform names no predicate.
+    /// Reads the condition of the transform whose options begin with `prefix` (`transforms.outbox.`). Returns
+    /// `None` if the transform names no predicate.
     ///
     /// # Errors
-    /// When the predicate is not declared, not known, or lacks what it needs.
+    /// When the predicate is not declared, not known, or lacks a required option.
     pub fn read(options: &mut OptionReader<'_>, prefix: &str) -> Result<Option<Self>, Refused> {
         let negate_key = format!("{prefix}negate");
         let negate = options.boolean(&negate_key, false);
@@ -49,11 +50,11 @@ impl Condition {
         Ok(Some(Self { predicate: Predicate::read(options, &name)?, negate }))
     }
 
-    /// Whether the transform is applied to an event on this topic, with headers of these names.
+    /// Reports whether the transform changes an event on this topic, with headers of these names.
     #[must_use]
     pub fn holds(&self, topic: &str, mut headers: impl Iterator<Item = &'static str>) -> bool {
         let is_true = match &self.predicate {
-            // An expression that gives up does not match.
+            // An expression that exceeds the backtracking limit does not match.
             Predicate::TopicNameMatches(whole) => whole.is_match(topic).unwrap_or(false),
             Predicate::HasHeaderKey(name) => headers.any(|header| header == name),
             Predicate::RecordIsTombstone => false,
@@ -70,7 +71,7 @@ impl Predicate {
         match class.strip_prefix(PACKAGE).unwrap_or(class) {
             "TopicNameMatches" => {
                 let pattern = needed(options, name, "pattern", class)?;
-                let (_, whole) = java_regex::compile(&pattern).map_err(|error| {
+                let (_, whole) = java::regex::compile(&pattern).map_err(|error| {
                     let reason = format!("not a regular expression: {error}");
                     options.refuse(format!("predicates.{name}.pattern"), &pattern, reason)
                 })?;
@@ -87,7 +88,7 @@ impl Predicate {
     }
 }
 
-/// An option of a predicate that its class cannot do without.
+/// Returns a required option of a predicate.
 fn needed(options: &mut OptionReader<'_>, name: &str, option: &str, class: &str) -> Result<String, Refused> {
     let key = format!("predicates.{name}.{option}");
     let value = options.text(&key).filter(|value| !value.is_empty());

@@ -10,26 +10,27 @@ use crate::connect::converter::{Destination, Encoded};
 use crate::connect::record::{Header, ID_HEADER};
 use crate::pgoutput::{ColumnValue, Tuple};
 
-/// What can be kept of a row or a logical message that makes no event. It owns its parts: it is rare, and waits.
+/// The raw content of a row or a logical message that makes no event. It owns its parts, because it is rare
+/// and may be stored for a while.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RawRecord {
-    /// The topic, when the row leads to one.
+    /// The topic, if the row has one.
     pub topic: Option<String>,
-    /// The key as its converter writes it; when that fails, the column's own text.
+    /// The key as its converter writes it; if that fails, the column's own text.
     pub key: Option<Vec<u8>>,
-    /// A row's columns as a JSON object; a message's content as it came.
+    /// A row's columns as a JSON object; a message's content unchanged.
     pub value: Vec<u8>,
     headers: Vec<(String, Option<Vec<u8>>)>,
 }
 
 impl RawRecord {
-    /// One without headers.
+    /// Builds a record without headers.
     #[must_use]
     pub fn new(topic: String, key: Option<Vec<u8>>, value: Vec<u8>) -> Self {
         Self { topic: Some(topic), key, value, headers: Vec::new() }
     }
 
-    /// The event's headers, all of them or the id alone.
+    /// Returns the event's headers: all of them, or the id alone if one cannot be converted.
     #[must_use]
     pub fn headers(&self) -> Vec<Header<'_>> {
         self.headers.iter().map(|(name, value)| Header { name, value: value.as_deref() }).collect()
@@ -37,8 +38,8 @@ impl RawRecord {
 }
 
 impl OutboxTable {
-    /// What can be kept of a row that [`Self::route`] refuses. Columns that the event would not have shown are left out,
-    /// and columns that are masked are masked here too.
+    /// Returns the raw content of a row that [`Self::route`] refuses. Columns that the event would not have
+    /// shown are excluded, and masked columns are masked here too.
     #[must_use]
     pub fn raw_record(&self, tuple: &Tuple<'_>, encoder: &mut Encoder) -> RawRecord {
         let row = tuple.columns();
@@ -63,9 +64,19 @@ impl OutboxTable {
         }
     }
 
+    /// Returns the event's id as text, for messages about the row. It is masked if its column is.
+    #[must_use]
+    pub fn event_id(&self, row: &[ColumnValue<'_>]) -> Option<String> {
+        match shown(&self.id, row)? {
+            Json::String(id) => Some(id),
+            _ => None,
+        }
+    }
+
     fn object(&self, row: &[ColumnValue<'_>]) -> Map<String, Json> {
         let mut object = Map::new();
-        for column in self.columns() {
+        let timestamp = self.timestamp.iter().map(|timestamp| &timestamp.column);
+        for column in self.columns().chain(timestamp) {
             if let Some(value) = shown(column, row) {
                 object.insert(column.name.clone(), value);
             }
@@ -75,7 +86,7 @@ impl OutboxTable {
 }
 
 impl MessageOutbox {
-    /// What can be kept of a message that [`Self::route`] refuses.
+    /// Returns the raw content of a message that [`Self::route`] refuses.
     #[must_use]
     pub fn raw_record(&self, content: &[u8], encoder: &mut Encoder) -> RawRecord {
         encoder.start_row();
@@ -84,15 +95,15 @@ impl MessageOutbox {
     }
 }
 
-/// A column's value as the server wrote it; `None` when the row does not have it.
+/// Returns a column's value as the server wrote it, or `None` if the row lacks it.
 fn shown(column: &BoundColumn, row: &[ColumnValue<'_>]) -> Option<Json> {
     shown_as_json(&column.codec, *row.get(column.index)?)
 }
 
-/// A value as the server wrote it; `None` when it did not send it.
+/// Returns a value as the server wrote it, or `None` if the server did not send it.
 pub(crate) fn shown_as_json(codec: &ColumnCodec, value: ColumnValue<'_>) -> Option<Json> {
     if codec.changes_values() {
-        // Cut or masked: what is behind it must not be shown here either.
+        // The value is truncated or masked; the original must not be shown here either.
         return Some(match codec.decode_without_default(value) {
             Ok(Value::Str(text)) => Json::String(text.into_owned()),
             _ => Json::Null,

@@ -5,10 +5,11 @@ use super::topic::TopicId;
 use crate::connect::converter::Encoded;
 use crate::connect::record::{Header, ProducerRecord};
 
-/// Headers that fit without an allocation: four of Debezium's context, the id, and some of the user's.
+/// Number of headers that fit without an allocation: four of Debezium's context, the id, and some of the
+/// user's.
 pub(super) const INLINE_HEADERS: usize = 12;
 
-/// An event whose parts are converted; they lie in the encoder's scratch space, or where they came from.
+/// An event with converted parts, which are in the encoder's scratch space or borrowed from their source.
 pub(super) struct Converted<'a> {
     pub(super) topic: TopicId,
     pub(super) partition: Option<i32>,
@@ -22,7 +23,7 @@ pub(super) struct Converted<'a> {
 pub(super) type Headers<'a> = SmallVec<[(&'a str, Encoded<'a>); INLINE_HEADERS]>;
 
 impl<'a> Converted<'a> {
-    /// The record, once nothing more is written to the encoder.
+    /// Returns the record. Nothing may be written to the encoder after that.
     pub(super) fn resolve(self, encoder: &'a Encoder) -> RoutedRecord<'a> {
         let scratch = &encoder.scratch;
         let header = |(name, value): (&'a str, Encoded<'a>)| Header { name, value: value.resolve(scratch) };
@@ -42,7 +43,7 @@ impl<'a> Converted<'a> {
 pub struct RoutedRecord<'a> {
     /// The topic.
     pub topic: &'a str,
-    /// The partition, when the row decides it.
+    /// The partition, if the row chooses it.
     pub partition: Option<i32>,
     /// Record timestamp, in milliseconds since the Unix epoch.
     pub timestamp_ms: i64,
@@ -55,7 +56,7 @@ pub struct RoutedRecord<'a> {
 }
 
 impl RoutedRecord<'_> {
-    /// The record as the producer takes it.
+    /// Returns the record in the producer's form.
     #[must_use]
     pub fn as_record(&self) -> ProducerRecord<'_> {
         ProducerRecord {

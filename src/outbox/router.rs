@@ -17,62 +17,68 @@ use crate::connect::converter::{Converter, Converters, Destination};
 use crate::connect::{Heartbeat, Kind, NameAdjustment, OptionError, OptionReader, Schema, Value};
 use crate::pgoutput::Relation;
 
+/// A route value that no row has. It shows the text around the route value in a topic's name, which is the
+/// same for all values.
+const UNUSED_ROUTE: &str = "Q9nobody9Q";
+
 /// The EventRouter (`io.debezium.transforms.outbox.EventRouter`), with the converters behind it.
 #[derive(Debug, Clone)]
 pub struct EventRouter(Arc<Router>);
 
-/// What the records tell of the connector.
+/// The parts of records that depend on the connector.
 #[derive(Debug, Clone)]
 pub struct EventContext {
-    /// What stands before the transform's options in the user's configuration, for errors: `transforms.outbox.`.
+    /// The prefix of the transform's options in the user's configuration, for errors: `transforms.outbox.`.
     pub option_prefix: String,
-    /// `topic.prefix`: begins the names of value schemas, and is the header `__debezium.context.connectorLogicalName`.
+    /// `topic.prefix`: the first part of the names of value schemas, and the header
+    /// `__debezium.context.connectorLogicalName`.
     pub topic_prefix: String,
-    /// `topic.delimiter` (`.`): stands between the parts of the connector's own topics, and so in schema names.
+    /// `topic.delimiter` (`.`): separates the parts of the connector's own topics, and so of schema names.
     pub topic_delimiter: String,
-    /// `topic.naming.strategy`: what the connector's own topics of tables are named.
+    /// `topic.naming.strategy`: the naming of the connector's own topics of tables.
     pub naming: TopicNaming,
-    /// The id of this run for the `__debezium.context` headers; `None` leaves them out
+    /// The id of this run for the `__debezium.context` headers; `None` if they are disabled
     /// (`extended.headers.enabled=false`).
     pub run_id: Option<String>,
-    /// How columns are shown.
+    /// The options for the values of columns.
     pub columns: ColumnOptions,
-    /// `transforms.<alias>.predicate`: on which events the router acts; without one on all.
+    /// `transforms.<alias>.predicate`: the condition of the events that the router routes; without one it
+    /// routes all.
     pub condition: Option<Condition>,
-    /// Which are, and which otherwise.
+    /// The rules that exclude or change columns.
     pub rules: ColumnRules,
     /// `schema.name.adjustment.mode`, for the names of value schemas.
     pub schema_names: NameAdjustment,
-    /// `field.name.adjustment.mode`: the options name columns as it leaves them.
+    /// `field.name.adjustment.mode`: the options name columns as it adjusts them.
     pub field_names: NameAdjustment,
 }
 
-/// A column that was taken because the default one is not there.
+/// A column that is used because the default one does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assumption {
     /// The table, with its schema.
     pub table: String,
     /// The option that names the column.
     pub option: &'static str,
-    /// The column that is not there.
+    /// The column that does not exist.
     pub absent: String,
     /// The column that is used instead.
     pub used: String,
 }
 
-/// What a table is bound to.
+/// The settings to which a table is bound.
 #[derive(Debug)]
 pub(super) struct Router {
     pub(super) options: EventRouterOptions,
     pub(super) converters: Converters,
     pub(super) context: EventContext,
-    /// The headers that every record has.
+    /// The headers of each record.
     pub(super) headers: Vec<ContextHeader>,
-    /// Whether the converters are given what the router makes: no transform stands behind it.
+    /// True if no transform follows the router, so that its records go to the converters.
     pub(super) is_last: bool,
 }
 
-/// A header that every record has, converted.
+/// A converted header of each record.
 #[derive(Debug)]
 pub(super) struct ContextHeader {
     pub(super) name: &'static str,
@@ -80,10 +86,11 @@ pub(super) struct ContextHeader {
 }
 
 impl EventRouter {
-    /// Puts the transform together.
+    /// Builds the transform from its parts.
     ///
     /// # Errors
-    /// When the header converter does not take text, which the context headers are, or lossless JSON would need a schema.
+    /// When the header converter does not accept text, which the context headers need, or lossless JSON would
+    /// need a schema.
     pub fn new(
         options: EventRouterOptions,
         converters: Converters,
@@ -101,13 +108,13 @@ impl EventRouter {
         Ok(Self(Arc::new(Router { options, converters, context, headers, is_last: true })))
     }
 
-    /// Whether records tell spans, which are others each time a record is made.
+    /// Reports whether records have span headers, which differ each time a record is made.
     #[must_use]
     pub(crate) fn has_spans(&self) -> bool {
         self.0.options.tracer.is_some()
     }
 
-    /// One that stands among other transforms: what it makes need not be what the converters take.
+    /// Builds a router among other transforms. The converters need not accept its records.
     #[must_use]
     pub(crate) fn among_transforms(
         options: EventRouterOptions,
@@ -117,17 +124,17 @@ impl EventRouter {
         Self(Arc::new(Router { options, converters, context, headers: Vec::new(), is_last: false }))
     }
 
-    /// The outbox that logical messages are, once `DecodeLogicalDecodingMessageContent` has decoded them. `options` are
-    /// that transform's own.
+    /// Returns the outbox of logical messages that `DecodeLogicalDecodingMessageContent` has decoded.
+    /// `options` are that transform's own.
     #[must_use]
     pub fn read_messages(&self, prefixes: MessagePrefixes, options: &mut OptionReader<'_>) -> MessageOutbox {
         MessageOutbox::read(Arc::clone(&self.0), prefixes, options)
     }
 
-    /// The same; `lookup` gives the options.
+    /// Returns the same outbox. `lookup` returns the text of an option.
     ///
     /// # Errors
-    /// When an option cannot be used; the first one.
+    /// When an option cannot be used; the first such option is returned.
     pub fn messages(
         &self,
         prefixes: MessagePrefixes,
@@ -136,14 +143,14 @@ impl EventRouter {
         OptionReader::alone(lookup, |options| Ok(self.read_messages(prefixes, options)))
     }
 
-    /// The connector's heartbeat to `topic`, which the router lets pass.
+    /// Returns the connector's heartbeat to `topic`, which the router does not change.
     #[must_use]
     pub fn heartbeat(&self, topic: String) -> Heartbeat {
         Heartbeat::new(topic, &self.0.context.topic_prefix, &self.0.converters)
     }
 
-    /// Whether the router's predicate lets it act on the rows of a table. Those of other tables Debezium sends as plain
-    /// change events.
+    /// Reports whether the router's predicate selects the rows of a table. Debezium sends the rows of other
+    /// tables as change events.
     #[must_use]
     pub fn acts_on(&self, schema: &str, table: &str) -> bool {
         let Some(condition) = &self.0.context.condition else { return true };
@@ -151,39 +158,40 @@ impl EventRouter {
         condition.holds(&topic, self.0.headers.iter().map(|header| header.name))
     }
 
-    /// Whether the router's predicate lets it act on logical messages.
+    /// Reports whether the router's predicate selects logical messages.
     #[must_use]
     pub fn acts_on_messages(&self) -> bool {
         let condition = self.0.context.condition.as_ref();
         condition.is_none_or(|condition| condition.holds(&self.message_topic(), std::iter::empty()))
     }
 
-    /// The topic on which Debezium's connector has logical messages, before they are routed.
+    /// Returns the topic of Debezium's connector for logical messages, before they are routed.
     #[must_use]
     pub fn message_topic(&self) -> String {
         format!("{}.message", self.0.context.topic_prefix)
     }
 
-    /// The options.
+    /// Returns the options.
     pub(super) fn options(&self) -> &EventRouterOptions {
         &self.0.options
     }
 
-    /// The converters of key, value and headers.
+    /// Returns the converters of key, value and headers.
     #[must_use]
     pub fn converters(&self) -> &Converters {
         &self.0.converters
     }
 
-    /// Finds the columns of a table. A column without description is taken as pgoutput alone describes it.
+    /// Finds the columns of a table. A column without description has the description of its pgoutput
+    /// relation message.
     ///
     /// # Errors
-    /// When columns are missing or of a type that cannot be used; all of them are told at once.
+    /// When columns are missing or of an unsuitable type; the error lists all of them.
     pub fn bind(&self, relation: &Relation, columns: &[ColumnDescription]) -> Result<OutboxTable, BindError> {
         Binding::new(Arc::clone(&self.0), relation, columns).finish()
     }
 
-    /// The columns that a table must have, each with the option that names it.
+    /// Returns the columns that a table must have, each with the option that names it.
     #[must_use]
     pub fn required_columns(&self) -> Vec<(&'static str, &str)> {
         let options = &self.0.options;
@@ -201,13 +209,14 @@ impl EventRouter {
         columns
     }
 
-    /// Whether a table with these columns can be an outbox, as far as names tell.
+    /// Reports whether a table with these columns can be an outbox, judged by names alone.
     #[must_use]
     pub fn fits(&self, columns: &[String]) -> bool {
         self.missing(columns).is_empty()
     }
 
-    /// The columns that a table with these columns lacks, each with the option that names it, as far as names tell.
+    /// Returns the required columns that are not among these, each with the option that names it, judged by
+    /// names alone.
     #[must_use]
     pub fn missing(&self, columns: &[String]) -> Vec<(&'static str, &str)> {
         let names = self.0.context.field_names;
@@ -217,26 +226,37 @@ impl EventRouter {
         required
     }
 
-    /// The topic that a route value leads to.
+    /// Returns the topic of a route value.
     ///
     /// # Errors
-    /// When it leads to none that Kafka accepts.
+    /// When Kafka does not allow its name, or `route.topic.regex` exceeds the backtracking limit.
     pub fn topic(&self, route_value: &str) -> Result<String, TopicProblem> {
         let topic = self.0.options.topic.topic(route_value)?;
         check_topic_name(&topic).map_err(TopicError::from)?;
         Ok(topic.into_owned())
     }
+
+    /// Returns true if some route value may lead to this topic; always if the router changes more than one place of a value.
+    #[must_use]
+    pub(crate) fn may_lead_to(&self, topic: &str) -> bool {
+        let Ok(unused) = self.topic(UNUSED_ROUTE) else { return true };
+        match unused.split_once(UNUSED_ROUTE) {
+            Some((before, after)) => topic.starts_with(before) && topic.ends_with(after),
+            None => topic == unused,
+        }
+    }
 }
 
 impl EventContext {
-    /// The topic that Debezium's connector has for a table's rows before they are routed. An underscore stands for what
-    /// Kafka does not take.
+    /// Returns the topic of Debezium's connector for a table's rows, before they are routed. Characters that
+    /// Kafka does not allow become underscores.
     #[must_use]
     pub(crate) fn source_topic(&self, schema: &str, table: &str) -> String {
         self.naming.topic(&self.topic_prefix, &self.topic_delimiter, schema, table)
     }
 
-    /// The field that keys of a table's change events have besides its columns, where tables share a topic, and what it holds.
+    /// Returns the name and the value of the additional field of a change event's key, if tables share a
+    /// topic.
     pub(crate) fn key_field(&self, schema: &str, table: &str) -> Option<(&str, String)> {
         self.naming.key_field(&self.topic_prefix, &self.topic_delimiter, schema, table)
     }
@@ -249,7 +269,7 @@ impl fmt::Display for Assumption {
     }
 }
 
-/// The headers of `io.debezium.connector.common.DebeziumHeaderProducer`.
+/// Converts the headers of `io.debezium.connector.common.DebeziumHeaderProducer`.
 fn context_headers(context: &EventContext, converter: &Converter) -> Result<Vec<ContextHeader>, OptionError> {
     let Some(run_id) = &context.run_id else { return Ok(Vec::new()) };
     let headers = [

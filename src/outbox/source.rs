@@ -1,4 +1,4 @@
-//! Events of an outbox before they are converted, for an EventRouter that stands among other transforms.
+//! Events of an outbox before their conversion, for an EventRouter among other transforms.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,16 +43,16 @@ impl OutboxSource {
         Ok(Self { table, tracing, structures: Mutex::default() })
     }
 
-    /// What an UPDATE of a row does.
+    /// Returns the reaction to an UPDATE of a row.
     pub(crate) fn on_update(&self) -> InvalidOperation {
         self.table.router.options.invalid_operation
     }
 
-    /// What the EventRouter makes of the record of an inserted row, at `now_ms`. `is_changed` says that the row in the record is
-    /// not as the database sent it.
+    /// Routes the record of an inserted row, at `now_ms` (milliseconds since the Unix epoch). `is_changed`
+    /// means that transforms have changed the row in the record.
     ///
     /// # Errors
-    /// When the row has no topic, or one of its values cannot be read.
+    /// When the row has no topic, or one of its values cannot be decoded.
     pub(crate) fn route<'a>(
         &'a self,
         row: Row<'_, 'a>,
@@ -110,7 +110,7 @@ impl OutboxSource {
         }
     }
 
-    /// Only a `timestamp` tells another moment when a transform has changed it.
+    /// Returns the row's timestamp. Only for a `timestamp` column a transform's change counts.
     fn timestamp_ms(&self, row: Arrived<'_, '_>) -> Result<Option<i64>, RouteError> {
         let table = &self.table;
         let Some(sent) = table.timestamp_ms(row.row)? else { return Ok(None) };
@@ -154,7 +154,7 @@ impl OutboxSource {
     }
 }
 
-/// Milliseconds since the epoch, cut off toward zero as Java's division does.
+/// Converts a timestamp to milliseconds since the Unix epoch, truncated toward zero as by Java's division.
 fn millis(schema: &Schema, value: &Value<'_>) -> Option<i64> {
     match (schema.name()?, value) {
         ("org.apache.kafka.connect.data.Timestamp", Value::Date(time))

@@ -9,13 +9,13 @@ use crate::connect::{Kind, Schema, Value};
 use crate::pgoutput::ColumnValue;
 use crate::trace::{Begun, RowMoment, SpanRules, Tracer};
 
-/// What makes the spans of a table's rows.
+/// Tracer of a table's rows.
 #[derive(Debug)]
 pub(crate) struct RowTracing {
     tracer: Tracer,
     rules: SpanRules,
     table: Arc<str>,
-    /// Where a row tells the span that wrote it; the table need not have one.
+    /// The column with the context of the span that wrote the row; the table need not have one.
     column: Option<BoundColumn>,
 }
 
@@ -24,7 +24,7 @@ impl RowTracing {
         Self { tracer, rules, table: table.into(), column }
     }
 
-    /// What becomes of a row; none when it has no spans.
+    /// Begins the spans of a row; returns `None` if it has none.
     pub(crate) fn begin(&self, row: &[ColumnValue<'_>], moment: RowMoment) -> Option<Begun> {
         let value = self.column.as_ref().and_then(|column| row.get(column.index));
         let text = match value {
@@ -34,14 +34,14 @@ impl RowTracing {
         self.tracer.begin(&self.rules, text, &self.table, moment)
     }
 
-    /// The record is about to be sent.
+    /// Opens the span of a record that is about to be sent.
     pub(crate) fn open(&self, begun: &Begun) {
         self.tracer.open(begun);
     }
 }
 
 impl OutboxTable {
-    /// A header that tells the span.
+    /// Converts a header with the span's context.
     pub(super) fn span_header<'a>(
         &self,
         text: &'a str,

@@ -17,13 +17,13 @@ use crate::connect::{Schema, Value};
 use crate::pgoutput::{ColumnValue, Tuple};
 use crate::trace::{Begun, is_of_trace};
 
-/// An outbox table whose columns are found: rows in, events out.
+/// An outbox table with its columns: its input is rows, its output is events.
 #[derive(Debug)]
 pub struct OutboxTable {
     pub(super) router: Arc<Router>,
     /// The table, with its schema.
     pub(super) table: String,
-    /// What the names of value schemas begin with.
+    /// The prefix of the names of value schemas.
     pub(super) schema_prefix: String,
     pub(super) id: BoundColumn,
     pub(super) key: BoundColumn,
@@ -35,13 +35,13 @@ pub struct OutboxTable {
     pub(super) headers: Vec<NamedColumn>,
     pub(super) envelope: Option<Envelope>,
     pub(super) partition: Option<BoundColumn>,
-    /// When its rows may have spans.
+    /// The tracer, if rows of the table may have spans.
     pub(super) tracing: Option<RowTracing>,
     pub(super) assumptions: Vec<Assumption>,
     pub(super) unmasked: Vec<Unmasked>,
 }
 
-/// A column at its place in the row.
+/// A column at its position in the row.
 #[derive(Debug)]
 pub(super) struct BoundColumn {
     pub(super) index: usize,
@@ -49,48 +49,48 @@ pub(super) struct BoundColumn {
     pub(super) codec: ColumnCodec,
 }
 
-/// A column with the name that it has in the event.
+/// A column with its name in the event.
 #[derive(Debug)]
 pub(super) struct NamedColumn {
     pub(super) name: String,
     pub(super) column: BoundColumn,
 }
 
-/// What a row does not say itself.
+/// The parts of a record that the row itself does not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RouteContext {
-    /// The time, in milliseconds since the Unix epoch: the timestamp of records whose row has none.
+    /// The present time, in milliseconds since the Unix epoch: the timestamp of records whose row has none.
     pub now_ms: i64,
 }
 
 /// The values of a row, in the relation's order.
 pub(super) type Row<'r, 'a> = &'r [ColumnValue<'a>];
 impl OutboxTable {
-    /// The table, with its schema: `public.outbox`.
+    /// Returns the table's name with its schema: `public.outbox`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.table
     }
 
-    /// The columns that were taken for absent default ones; each is worth a line when the table is first seen.
+    /// Returns the columns that replace missing default ones, to be logged when the table is first seen.
     #[must_use]
     pub fn assumptions(&self) -> &[Assumption] {
         &self.assumptions
     }
 
-    /// The columns that were to be masked and are not; each is worth a line when the table is first seen.
+    /// Returns the columns that should be masked and are not, to be logged when the table is first seen.
     #[must_use]
     pub fn unmasked(&self) -> &[Unmasked] {
         &self.unmasked
     }
 
-    /// The column that decides the record's timestamp.
+    /// Returns the column of the record's timestamp.
     #[must_use]
     pub fn timestamp_column(&self) -> Option<&str> {
         self.timestamp.as_ref().map(|timestamp| timestamp.column.name.as_str())
     }
 
-    /// What an UPDATE of a row does.
+    /// Returns the reaction to an UPDATE of a row.
     #[must_use]
     pub fn on_update(&self) -> InvalidOperation {
         self.router.options.invalid_operation
@@ -99,7 +99,7 @@ impl OutboxTable {
     /// Routes an inserted row.
     ///
     /// # Errors
-    /// When the row has no topic, or one of its values cannot be read or converted.
+    /// When the row has no topic, or one of its values cannot be decoded or converted.
     pub fn route<'a, 'buffer: 'a>(
         &'a self,
         tuple: &Tuple<'buffer>,
@@ -109,7 +109,7 @@ impl OutboxTable {
         self.route_traced(tuple, at, None, encoder)
     }
 
-    /// The same, with the headers of the row's span.
+    /// Routes an inserted row, with the headers of its span.
     ///
     /// # Errors
     /// As [`Self::route`].
@@ -139,14 +139,14 @@ impl OutboxTable {
         Ok(Converted { topic, partition, timestamp_ms, key, value, headers }.resolve(encoder))
     }
 
-    /// What makes the spans of its rows, if anything does.
+    /// Returns the tracer of its rows, if there is one.
     #[must_use]
     pub(crate) const fn tracing(&self) -> Option<&RowTracing> {
         self.tracing.as_ref()
     }
 
-    /// The columns whose value has no form, where a warning about it was asked for
-    /// (`event.converting.failure.handling.mode=warn`): their default or null was routed instead.
+    /// Returns the columns whose value has no form and for which a warning is configured
+    /// (`event.converting.failure.handling.mode=warn`). The event contains their default or null instead.
     pub fn replaced_columns(&self, tuple: &Tuple<'_>) -> impl Iterator<Item = &str> {
         let warns = self.router.context.columns.failure == FailureHandling::Warn;
         let columns = warns.then(|| self.columns()).into_iter().flatten();
@@ -156,7 +156,7 @@ impl OutboxTable {
         })
     }
 
-    /// Every column that an event is made of.
+    /// Returns all columns of an event, except that of its timestamp.
     pub(super) fn columns(&self) -> impl Iterator<Item = &BoundColumn> {
         let further = self.envelope.iter().flat_map(|envelope| &envelope.columns);
         let named = self.headers.iter().chain(further).map(|named| &named.column);
@@ -172,8 +172,8 @@ impl OutboxTable {
         }
     }
 
-    /// The context, the span, the id, the additional headers. Consumers take the last `traceparent`, so that of a column gives
-    /// way to the span's.
+    /// Converts the headers: the context, the span, the id, the additional headers. Consumers read the last
+    /// `traceparent`, so the header of a column is dropped if the row has a span.
     pub(super) fn headers<'a>(
         &'a self,
         row: Row<'_, 'a>,
@@ -281,7 +281,7 @@ impl OutboxTable {
         }
     }
 
-    /// An integer column; NULL stays NULL, its default notwithstanding.
+    /// Reads an integer column; NULL stays NULL even if the column has a default.
     fn integer(&self, column: &BoundColumn, row: Row<'_, '_>) -> Result<Option<i64>, RouteError> {
         let value = column.codec.decode_without_default(self.raw(column, row)?);
         Ok(match value.map_err(|error| self.unreadable(column, error))? {
@@ -330,7 +330,8 @@ impl OutboxTable {
     }
 }
 
-/// What `route.tombstone.on.empty.payload` takes for empty: NULL, and text of nothing but blanks and controls.
+/// Reports whether a payload is empty for `route.tombstone.on.empty.payload`: NULL, or text that contains
+/// only blanks and control characters.
 pub(super) fn is_empty(payload: &Value<'_>) -> bool {
     match payload {
         Value::Null => true,

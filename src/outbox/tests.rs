@@ -1,5 +1,5 @@
-//! The transform against what Debezium was seen to do: `tests/cases/event_router.json`. A case changes the usual table
-//! and row; of the record it says what matters to it.
+//! Comparison of the transform with Debezium's recorded behavior: `tests/cases/event_router.json`. A case
+//! changes the usual table and row, and lists the parts of the record that matter to it.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::trace::{RowMoment, Sampler, Seed, SpanLog, Tracer};
 use crate::wal::Oid;
 
 const CASES: &str = include_str!("../../tests/cases/event_router.json");
-/// Which headers rows have whose spans are asked for.
+/// The expected headers of rows with spans.
 const TRACING: &str = include_str!("../../tests/cases/tracing.json");
 const NOW: RouteContext = RouteContext { now_ms: 1_700_000_000_123 };
 const ROW_MOMENT: RowMoment = RowMoment { committed_us: 5, read_us: 7, operation: "c", lsn: 1, xid: None };
@@ -45,7 +45,7 @@ fn rows_have_the_headers_of_their_spans() {
     check_all(TRACING, Some("exports"));
 }
 
-/// `tracer` is what makes the spans of a case that says nothing else.
+/// Checks all cases. `tracer` is the tracer of the cases that name none.
 fn check_all(cases: &str, tracer: Option<&str>) {
     let cases: Vec<Map<String, Json>> = serde_json::from_str(cases).unwrap();
     for mut case in cases {
@@ -206,13 +206,26 @@ fn what_is_kept_of_a_refused_row_is_what_its_event_would_show() {
     let names: Vec<_> = kept.headers().iter().map(|header| (header.name, header.value)).collect();
     assert_eq!(names, [("id", Some(id.as_bytes())), ("type", Some(kind.as_bytes()))]);
 
-    // What is not UTF-8 can be had back; the key is then the column's own form.
+    // Bytes that are not UTF-8 can be restored; the key then has the column's own form.
     let mut raw: Vec<_> = tuple(&values).columns().to_vec();
     raw[2] = ColumnValue::Text(b"caf\xe9");
     let kept = table.raw_record(&raw.into_iter().collect(), &mut Encoder::default());
     let value: Json = serde_json::from_slice(&kept.value).unwrap();
     assert_eq!(value["aggregateid"], serde_json::json!({ "hex": "636166e9" }));
     assert_eq!(kept.key.as_deref(), Some(br#"{"hex":"636166e9"}"#.as_slice()));
+}
+
+#[test]
+fn a_refused_timestamp_is_in_what_is_kept_of_its_row() {
+    let mut case = config(&[("table.field.event.timestamp", "at")]);
+    case.insert("columns".to_owned(), serde_json::json!({ "at": "timestamptz" }));
+    case.insert("row".to_owned(), serde_json::json!({ "at": "infinity" }));
+    let columns = columns(&case);
+    let table = router(&case).bind(&relation(&columns), &columns).unwrap();
+    let values = row(&case, &columns);
+    let kept = table.raw_record(&tuple(&values), &mut Encoder::default());
+    let value: Json = serde_json::from_slice(&kept.value).unwrap();
+    assert_eq!(value["at"], "infinity");
 }
 
 proptest! {
@@ -266,7 +279,8 @@ fn router(case: &Map<String, Json>) -> EventRouter {
     EventRouter::new(options, Converters::parse(&option).unwrap(), context).unwrap()
 }
 
-/// The usual columns with the case's changes: `name: "type(modifier)? default expression"`, or null to drop one.
+/// Returns the usual columns with the case's changes: `name: "type(modifier)? default expression"`, or null
+/// to drop one.
 fn columns(case: &Map<String, Json>) -> Vec<ColumnDescription> {
     let mut columns: Vec<(String, String)> =
         COLUMNS.map(|(name, kind)| (name.to_owned(), kind.to_owned())).into();

@@ -8,18 +8,19 @@ pub(super) struct EventTimestamp {
     pub(super) kind: TimestampKind,
 }
 
-/// How the column counts time.
+/// The representation of time in the column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimestampKind {
     Timestamp,
-    /// Debezium refuses it.
+    /// A type that Debezium refuses.
     TimestampTz,
-    /// A `bigint`. Debezium refuses it.
+    /// A `bigint` with milliseconds since the Unix epoch. Debezium refuses it.
     EpochMillis,
 }
 
 impl TimestampKind {
-    /// Milliseconds since the epoch, cut off toward zero as Java's division does. The infinities have none.
+    /// Converts a value to milliseconds since the Unix epoch, truncated toward zero as by Java's division.
+    /// Returns `None` for the infinities.
     pub(super) fn millis(self, text: &str) -> Option<i64> {
         let moment = match self {
             Self::EpochMillis => return text.parse().ok(),

@@ -4,18 +4,19 @@ use std::collections::HashMap;
 use fancy_regex::Regex;
 
 use super::topic_name::{IllegalTopicName, check_topic_name};
-use crate::connect::java_replacement::Replacement;
-use crate::connect::{OptionReader, Refused, java_regex};
+use crate::connect::java::replacement::Replacement;
+use crate::connect::{OptionReader, Refused, java};
 
 const REGEX_KEY: &str = "route.topic.regex";
 const REGEX_DEFAULT: &str = "(?<routedByValue>.*)";
 const REPLACEMENT_KEY: &str = "route.topic.replacement";
 const REPLACEMENT_DEFAULT: &str = "outbox.event.${routedByValue}";
 
-/// Topics that are remembered; an outbox has a handful of aggregate types.
+/// Number of topics that are stored; an outbox has a handful of aggregate types.
 const REMEMBERED_MAX: usize = 1024;
 
-/// `route.topic.regex` and `route.topic.replacement`: from a row's route value to its topic (Kafka's `RegexRouter`).
+/// `route.topic.regex` and `route.topic.replacement`: the mapping of route values to topics (Kafka's
+/// `RegexRouter`).
 #[derive(Debug, Clone)]
 pub struct TopicRouting {
     find: Regex,
@@ -23,7 +24,7 @@ pub struct TopicRouting {
     replacement: Replacement,
 }
 
-/// Why a route value has no topic. The value itself is not told.
+/// Reason why a route value has no topic. Its text never contains the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TopicError {
     #[error(transparent)]
@@ -36,7 +37,7 @@ impl TopicRouting {
     pub(super) fn read(options: &mut OptionReader<'_>) -> Result<Self, Refused> {
         let regex = options.text(REGEX_KEY).unwrap_or_else(|| REGEX_DEFAULT.to_owned());
         let replacement = options.text(REPLACEMENT_KEY).unwrap_or_else(|| REPLACEMENT_DEFAULT.to_owned());
-        let (find, whole) = java_regex::compile(&regex).map_err(|error| {
+        let (find, whole) = java::regex::compile(&regex).map_err(|error| {
             options.refuse(REGEX_KEY, &regex, format!("not a regular expression: {error}"))
         })?;
         let parsed = Replacement::parse(&replacement, &find)
@@ -44,13 +45,14 @@ impl TopicRouting {
         Ok(Self { find, whole, replacement: parsed })
     }
 
-    /// The topic for a route value: the first match replaced when the whole value matches, else the value itself.
+    /// Returns the topic of a route value: if the whole value matches, the value with the first match
+    /// replaced, else the value itself.
     pub(super) fn topic<'v>(&self, value: &'v str) -> Result<Cow<'v, str>, TopicError> {
         let backtracking = |_| TopicError::Backtracking;
         if !self.whole.is_match(value).map_err(backtracking)? {
             return Ok(Cow::Borrowed(value));
         }
-        // Java looks for the match anew, and may find a shorter one than the whole value.
+        // Java searches for the match a second time, and may find a shorter one than the whole value.
         let Some(captures) = self.find.captures(value).map_err(backtracking)? else {
             return Ok(Cow::Borrowed(value));
         };
@@ -62,19 +64,19 @@ impl TopicRouting {
     }
 }
 
-/// Topics by route value, so that the expression runs once a value and not once a row.
+/// Topics by route value, so that the expression runs once for each value instead of each row.
 #[derive(Debug, Default)]
 pub(super) struct TopicCache {
     ids: HashMap<String, TopicId>,
     topics: Vec<String>,
 }
 
-/// A topic that was learnt, until the next one is.
+/// A topic in the cache, valid until the next one is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TopicId(usize);
 
 impl TopicCache {
-    /// The value's topic, checked.
+    /// Returns the value's topic, after a check of its name.
     pub(super) fn learn(&mut self, routing: &TopicRouting, value: &str) -> Result<TopicId, TopicError> {
         if let Some(id) = self.ids.get(value) {
             return Ok(*id);
@@ -91,7 +93,7 @@ impl TopicCache {
         Ok(id)
     }
 
-    /// The topic's name.
+    /// Returns the topic's name.
     pub(super) fn name(&self, id: TopicId) -> &str {
         self.topics.get(id.0).map_or("", String::as_str)
     }

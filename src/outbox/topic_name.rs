@@ -1,10 +1,10 @@
-/// The longest name a topic may have (Kafka's `Topic.MAX_NAME_LENGTH`).
+/// Length of the longest topic name (Kafka's `Topic.MAX_NAME_LENGTH`).
 const MAX_LENGTH: usize = 249;
 
-/// Why a name cannot be a topic's. The name itself is not told: it comes from a row.
+/// Reason why a name is no topic name. Its text never contains the name, which comes from a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IllegalTopicName {
-    /// Nothing is left of it.
+    /// The name is empty.
     #[error("it is empty")]
     Empty,
     /// `.` or `..`
@@ -13,15 +13,15 @@ pub enum IllegalTopicName {
     /// More than 249 characters.
     #[error("it is longer than {MAX_LENGTH} characters")]
     TooLong,
-    /// Something else than letters, digits, points, underscores and hyphens.
+    /// A character other than `a`-`z`, `A`-`Z`, `0`-`9`, point, underscore and hyphen.
     #[error("it has a character other than a-z, A-Z, 0-9, point, underscore and hyphen")]
     Character,
 }
 
-/// Whether Kafka accepts the name (`Topic.validate`).
+/// Checks that Kafka accepts the name (`Topic.validate`).
 ///
 /// # Errors
-/// When it does not.
+/// When Kafka does not accept it.
 pub fn check_topic_name(name: &str) -> Result<(), IllegalTopicName> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     match name {

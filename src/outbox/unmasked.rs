@@ -1,6 +1,6 @@
 use crate::connect::column::{ColumnCodec, Mapper};
 
-/// A column that the user wants masked and that is not: Debezium masks character types and enumerations only.
+/// A column that should be masked and is not: Debezium masks character types and enumerations only.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "column \"{column}\" of table {table} is not masked: its type is {type_name}, and column.mask.* masks text only"

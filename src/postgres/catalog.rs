@@ -1,67 +1,68 @@
-//! What the SQL connection reads: the server's settings, tables, the publication, the slot.
+//! Queries of the SQL connection: the server's settings, tables, the publication, the slot.
 
 use tokio_postgres::types::ToSql;
 
 use super::sql::Sql;
 use super::{Error, Handover, SlotName};
-use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
+use crate::wal::{Lsn, Oid, PgTimestamp, SystemId, TimelineId, Xid};
 
-/// What matters of the server.
+/// Facts of the server.
 #[derive(Debug, Clone)]
 pub struct ServerFacts {
     /// `server_version_num`, for instance 180004.
     pub version_num: i32,
     /// `wal_level`.
     pub wal_level: String,
-    /// `effective_wal_level` (PostgreSQL 19): what is in force, which rises to `logical` with the first slot.
+    /// `effective_wal_level` (PostgreSQL 19): the level in force, which rises to `logical` with the first
+    /// slot.
     pub effective_wal_level: Option<String>,
-    /// Whether it is a standby.
+    /// True if it is a standby.
     pub in_recovery: bool,
-    /// `wal_sender_timeout` in milliseconds; 0 is never.
+    /// `wal_sender_timeout` in milliseconds; 0 means no timeout.
     pub wal_sender_timeout_ms: i64,
     /// `server_encoding`.
     pub encoding: String,
-    /// `max_slot_wal_keep_size` in megabytes; -1 is no limit.
+    /// `max_slot_wal_keep_size` in megabytes; -1 means no limit.
     pub slot_wal_keep_mb: i64,
     /// Free replication slots.
     pub free_slots: i64,
     /// Free walsenders.
     pub free_wal_senders: i64,
-    /// `idle_replication_slot_timeout` in seconds (PostgreSQL 18); 0 is never.
+    /// `idle_replication_slot_timeout` in seconds (PostgreSQL 18); 0 means no timeout.
     pub idle_slot_timeout_s: i64,
-    /// Of the database that we are connected to.
+    /// Object id of the database of the connection.
     pub database: Oid,
 }
 
 impl ServerFacts {
-    /// Whether the server writes what logical decoding needs, now or from the first slot on. It may take tens of seconds to make
-    /// that one.
+    /// Reports whether the server writes the WAL that logical decoding needs, now or from the first slot on,
+    /// which may take tens of seconds to create.
     #[must_use]
     pub fn can_decode(&self) -> bool {
         self.wal_level == "logical" || self.decodes_on_demand()
     }
 
-    /// Whether logical decoding is turned on with the first slot: PostgreSQL 19 does that.
+    /// Reports whether logical decoding is enabled with the first slot, as in PostgreSQL 19.
     #[must_use]
     pub fn decodes_on_demand(&self) -> bool {
         self.wal_level == "replica" && self.effective_wal_level.is_some()
     }
 }
 
-/// A table that logical decoding could send.
+/// A table that logical decoding can send.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableFacts {
-    /// Its object id.
+    /// Object id.
     pub oid: Oid,
-    /// Its schema.
+    /// Schema.
     pub schema: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Whether it is a partitioned table's root or branch (`relkind = 'p'`).
+    /// True if it is a partitioned table's root or branch (`relkind = 'p'`).
     pub partitioned: bool,
     /// The topmost table that it is a partition of.
     pub root: Option<Oid>,
-    /// Whether its changes reach the WAL (`relpersistence = 'p'`).
+    /// True if its changes reach the WAL (`relpersistence = 'p'`).
     pub logged: bool,
     /// Names of its columns.
     pub columns: Vec<String>,
@@ -72,30 +73,30 @@ pub struct TableFacts {
 pub struct PublicationFacts {
     /// `FOR ALL TABLES`.
     pub all_tables: bool,
-    /// Whether inserts are published.
+    /// True if inserts are published.
     pub inserts: bool,
-    /// `publish`: what is published, in PostgreSQL's order.
+    /// `publish`: the published operations, in PostgreSQL's order.
     pub operations: String,
     /// `publish_via_partition_root`.
     pub via_root: bool,
     /// The tables named in it.
     pub tables: Vec<Oid>,
-    /// The tables that it really publishes (`pg_publication_tables`), leaves or roots.
+    /// The tables that it actually publishes (`pg_publication_tables`), leaves or roots.
     pub published: Vec<(String, String)>,
-    /// How far `outboxd migrate` has come with it.
+    /// Progress of `outboxd migrate` with it.
     pub handover: Option<Handover>,
 }
 
 /// A replication slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotFacts {
-    /// `plugin`; none for a physical slot.
+    /// `plugin`; `None` for a physical slot.
     pub plugin: Option<String>,
     /// `database`.
     pub database: Option<String>,
     /// `active_pid`.
     pub active_pid: Option<i32>,
-    /// The holder's `application_name`, when we may see it.
+    /// The holder's `application_name`, if it may be seen.
     pub application: Option<String>,
     /// The holder's address.
     pub client: Option<String>,
@@ -107,26 +108,27 @@ pub struct SlotFacts {
     pub wal_status: Option<String>,
     /// `safe_wal_size` in bytes.
     pub safe_wal_bytes: Option<i64>,
-    /// WAL that the slot holds back, in bytes.
+    /// WAL that the slot retains, in bytes.
     pub retained_bytes: i64,
-    /// The end of the WAL now.
+    /// The present end of the WAL.
     pub server_lsn: Lsn,
-    /// `invalidation_reason` (PostgreSQL 17): why the slot is of no use any more. `conflict` is what 16 tells of a standby.
+    /// `invalidation_reason` (PostgreSQL 17): the reason why the slot is unusable. `conflict` is the reason
+    /// that 16 reports on a standby.
     pub invalidation_reason: Option<String>,
-    /// `inactive_since` (PostgreSQL 17): since when nobody reads it.
+    /// `inactive_since` (PostgreSQL 17): the time since which no client reads it.
     pub inactive_since: Option<String>,
-    /// `two_phase`: prepared transactions come at PREPARE.
+    /// `two_phase`: true if prepared transactions are sent at PREPARE.
     pub two_phase: bool,
-    /// `failover` (PostgreSQL 17): whether standbys have a copy of the slot.
+    /// `failover` (PostgreSQL 17): true if standbys have a copy of the slot.
     pub failover: Option<bool>,
 }
 
-/// Where the slot and the server are, and when.
+/// Positions of the slot and of the server, with the server's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// The slot's `confirmed_flush_lsn`.
     pub confirmed: Lsn,
-    /// The end of the WAL; on a standby of what it has replayed.
+    /// The end of the WAL; on a standby the end of the replayed WAL.
     pub wal_end: Lsn,
     /// The server's clock.
     pub clock: PgTimestamp,
@@ -184,6 +186,12 @@ from pg_replication_slots s
      left join pg_stat_activity a on a.pid = s.active_pid
 where s.slot_name = $1";
 
+const HISTORY: &str = "
+select s.system_identifier::text, c.timeline_id from pg_control_system() s, pg_control_checkpoint() c";
+
+const INDEX_CONDITIONS: &str = "
+select pg_get_expr(indpred, indrelid) from pg_index where indrelid = $1 and indpred is not null order by indexrelid";
+
 const SLOT_XMIN: &str = "select catalog_xmin::text from pg_replication_slots where slot_name = $1";
 
 const SNAPSHOT_TAKER: &str = "
@@ -191,7 +199,7 @@ select s.active_pid, a.application_name from pg_replication_slots s join pg_stat
 where s.temporary and s.database = current_database() and split_part(a.application_name, '#', 1) = $1";
 
 impl Sql {
-    /// The server's settings.
+    /// Reads the server's settings.
     ///
     /// # Errors
     /// When the query fails.
@@ -214,7 +222,7 @@ impl Sql {
         })
     }
 
-    /// Every user table, partitions included.
+    /// Reads every user table, partitions included.
     ///
     /// # Errors
     /// When the query fails.
@@ -222,7 +230,7 @@ impl Sql {
         self.tables_of(TABLES, &[]).await
     }
 
-    /// Those of these tables that are still there.
+    /// Reads those of these tables that still exist.
     ///
     /// # Errors
     /// When the query fails.
@@ -254,7 +262,7 @@ impl Sql {
             .collect()
     }
 
-    /// The publication of this name.
+    /// Reads the publication of this name.
     ///
     /// # Errors
     /// When the query fails.
@@ -276,7 +284,7 @@ impl Sql {
         }))
     }
 
-    /// The slot of this name.
+    /// Reads the slot of this name.
     ///
     /// # Errors
     /// When the query fails.
@@ -284,7 +292,7 @@ impl Sql {
         self.slot_named(name.as_str()).await
     }
 
-    /// The names of all slots of the server.
+    /// Reads the names of all slots of the server.
     ///
     /// # Errors
     /// When the query fails.
@@ -295,7 +303,7 @@ impl Sql {
         rows.iter().map(|row| row.try_get(0).map_err(|error| Error::sql(DOING, error))).collect()
     }
 
-    /// The same, of a name that is known to be one.
+    /// Reads the slot of a name that is known to be valid.
     ///
     /// # Errors
     /// When the query fails.
@@ -327,7 +335,34 @@ impl Sql {
         }))
     }
 
-    /// The slot's `catalog_xmin`.
+    /// Returns the cluster's identifier and the timeline of its last checkpoint.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn history(&self) -> Result<(SystemId, TimelineId), Error> {
+        const DOING: &str = "reading the server's identifier";
+        let get = |error| Error::sql(DOING, error);
+        let rows = self.query(DOING, HISTORY, &[]).await?;
+        let row =
+            rows.first().ok_or(Error::Unexpected { message: "empty answer".to_owned(), doing: DOING })?;
+        let (system_id, timeline): (String, i32) =
+            (row.try_get(0).map_err(get)?, row.try_get(1).map_err(get)?);
+        let timeline = u32::try_from(timeline)
+            .map_err(|_| Error::Unexpected { message: format!("timeline {timeline}"), doing: DOING })?;
+        Ok((SystemId(system_id), TimelineId(timeline)))
+    }
+
+    /// Returns the conditions of a table's partial indexes.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn index_conditions(&self, table: Oid) -> Result<Vec<String>, Error> {
+        const DOING: &str = "reading the table's partial indexes";
+        let rows = self.query(DOING, INDEX_CONDITIONS, &[&table.0]).await?;
+        rows.iter().map(|row| row.try_get(0).map_err(|error| Error::sql(DOING, error))).collect()
+    }
+
+    /// Returns the slot's `catalog_xmin`, or `None` if there is no such slot.
     ///
     /// # Errors
     /// When the query fails.
@@ -339,10 +374,10 @@ impl Sql {
         Ok(text.and_then(|text| text.parse().ok()).map(Xid))
     }
 
-    /// Where the slot and the server are now.
+    /// Reads the present positions of the slot and of the server.
     ///
     /// # Errors
-    /// When the query fails, or there is no such slot.
+    /// When the query fails, or the slot does not exist.
     pub async fn moment(&self, name: &SlotName) -> Result<Moment, Error> {
         const DOING: &str = "reading the slot's position";
         let row = one(self.query(DOING, MOMENT, &[&name.as_str()]).await?, DOING)?;
@@ -355,7 +390,8 @@ impl Sql {
         Ok(Moment { confirmed: lsn(0)?, wal_end: lsn(1)?, clock })
     }
 
-    /// The walsender of another session that is taking a snapshot for a slot to be, and its `application_name`, which begins with this.
+    /// Finds the walsender of another session that sends a snapshot before its slot exists. Returns its
+    /// process id and its `application_name`, which begins with `application`.
     ///
     /// # Errors
     /// When the query fails.

@@ -8,7 +8,7 @@ use crate::connect::column::ColumnDescription;
 use crate::signal::{ChunkKey, PgSnapshot};
 use crate::wire::BackendMessage;
 
-/// So many bytes of a chunk are kept. What is behind that is read with the next chunk.
+/// Most bytes of a chunk. Rows beyond are read with the next chunk.
 const CHUNK_BYTES_MAX: usize = 64 << 20;
 
 /// The one cursor of a connection.
@@ -34,18 +34,18 @@ pub(crate) struct OrderColumn {
     pub(crate) operators: String,
 }
 
-/// How a table's rows are read in order.
+/// Query of a table's rows in order.
 #[derive(Debug)]
 pub(crate) struct ChunkQuery<'q> {
-    /// As SQL wants it.
+    /// Name, quoted for SQL.
     pub(crate) table: String,
     pub(crate) columns: &'q [ColumnDescription],
-    /// They tell each row from every other one.
+    /// Columns that distinguish each row from every other one.
     pub(crate) order: &'q [OrderColumn],
     pub(crate) filter: Option<&'q str>,
 }
 
-/// What was read.
+/// Rows that were read.
 #[derive(Debug)]
 pub(crate) struct ReadChunk {
     /// The values of each row, in the query's order; behind them those of the columns by which it is ordered.
@@ -128,7 +128,7 @@ impl ChunkConnection {
         }
     }
 
-    /// The next rows of the cursor.
+    /// Reads the next rows of the cursor.
     ///
     /// # Errors
     /// When the server refuses it or the connection breaks.
@@ -136,7 +136,7 @@ impl ChunkConnection {
         self.rows(&format!("FETCH {rows_max} FROM {CURSOR}"), usize::MAX).await
     }
 
-    /// The cursor is read.
+    /// Closes the cursor.
     ///
     /// # Errors
     /// When the server refuses it or the connection breaks.
@@ -173,7 +173,7 @@ impl ChunkConnection {
 }
 
 impl ChunkQuery<'_> {
-    /// The statement that tells the last key.
+    /// Returns the statement that reads the last key.
     pub(crate) fn last_key(&self) -> String {
         let descending: Vec<_> =
             self.order.iter().map(|column| format!("{} DESC", column.quoted())).collect();
@@ -182,12 +182,12 @@ impl ChunkQuery<'_> {
         format!("SELECT {keys} FROM {table}{conditions} ORDER BY {} LIMIT 1", descending.join(", "))
     }
 
-    /// The statement that counts the rows.
+    /// Returns the statement that counts the rows.
     pub(crate) fn count(&self) -> String {
         format!("SELECT pg_catalog.count(*) FROM {}{}", self.table, self.conditions(None, None))
     }
 
-    /// The statement that reads the rows behind a key, as far as the last one.
+    /// Returns the statement that reads the rows behind a key, up to the last one.
     pub(crate) fn rows(&self, after: Option<&ChunkKey>, end: &ChunkKey, rows_max: usize) -> String {
         let mut columns: Vec<_> = self.columns.iter().map(|column| escape_identifier(&column.name)).collect();
         columns.push(self.keys());
@@ -215,7 +215,8 @@ impl ChunkQuery<'_> {
         }
     }
 
-    /// Debezium's key may be shorter than ours, and other rows with it may not be sent yet.
+    /// Returns the condition for rows from a key on. Debezium's key may be shorter than outboxd's, and other
+    /// rows with it may not be sent yet.
     fn from(&self, key: &ChunkKey) -> String {
         let behind = self.behind(key);
         if key.is_empty() || key.len() >= self.order.len() {
@@ -228,7 +229,8 @@ impl ChunkQuery<'_> {
         format!("({behind} OR ({}))", same.collect::<Vec<_>>().join(" AND "))
     }
 
-    /// NULL comes last. A comparison with it would be NULL.
+    /// Returns the condition for rows behind a key. NULL comes last, because a comparison with it would be
+    /// NULL.
     fn behind(&self, key: &ChunkKey) -> String {
         if let Some((schema, row)) = self.row_of(key) {
             return format!("({}) {} ({row})", self.keys(), operator(schema, ">"));
@@ -273,7 +275,8 @@ impl OrderColumn {
     }
 }
 
-/// An operator by its schema: an unqualified one may be another user's, which fits the types better.
+/// Returns an operator with its schema: an unqualified one may be another user's, which fits the types
+/// better.
 fn operator(schema: &str, name: &str) -> String {
     match schema {
         CATALOG => format!("OPERATOR({CATALOG}.{name})"),

@@ -10,7 +10,8 @@ use crate::wal::Oid;
 /// Domains over arrays of domains … are followed this far.
 const TYPE_DEPTH_MAX: u8 = 16;
 
-/// How many tables one statement describes: enough that planning it does not count, and few enough that the next is asked soon.
+/// Number of tables that one statement describes: enough that planning it does not count, and few enough that
+/// the next is sent soon.
 const TABLES_AT_ONCE: usize = 200;
 
 /// The tables' columns, and behind them their types, those that are asked for, and the types those are made of. One statement sees one catalog: between two
@@ -92,8 +93,8 @@ struct TypeRow {
 }
 
 impl Sql {
-    /// What the catalog says of a table's columns now. pgoutput tells neither nullability nor defaults; Debezium too
-    /// reads them from the catalog of the present, not of the row's LSN.
+    /// Reads the catalog's present description of a table's columns. pgoutput sends neither nullability nor
+    /// defaults; Debezium too reads them from the catalog of the present, not of the row's LSN.
     ///
     /// # Errors
     /// When the query fails.
@@ -101,7 +102,7 @@ impl Sql {
         Ok(self.describe_with(table, &[]).await?.columns)
     }
 
-    /// The same of many tables, in their order.
+    /// Reads the description of many tables, in their order.
     ///
     /// # Errors
     /// When a query fails.
@@ -118,7 +119,8 @@ impl Sql {
         Ok(described)
     }
 
-    /// The same of one, and what these types are: a column may have had another one when its rows were written.
+    /// Reads the description of one table, and of these types: a column may have had another one when its
+    /// rows were written.
     ///
     /// # Errors
     /// When the query fails.
@@ -136,7 +138,7 @@ impl Sql {
         Answer::read(&rows).map_err(|error| Error::sql(DOING, error))
     }
 
-    /// The columns of a table's primary key, in the key's order; none when it has no primary key.
+    /// Reads the columns of a table's primary key, in the key's order; none when it has no primary key.
     ///
     /// # Errors
     /// When the query fails.
@@ -157,7 +159,8 @@ impl Sql {
         rows.iter().map(schema).collect::<Result<_, _>>().map_err(|error| Error::sql(DOING, error))
     }
 
-    /// Schema and name of the topmost table that `table` is a partition of, itself included; `None` when it is gone.
+    /// Reads schema and name of the topmost table that `table` is a partition of, itself included; `None`
+    /// when it is gone.
     ///
     /// # Errors
     /// When the query fails.
@@ -169,7 +172,7 @@ impl Sql {
     }
 }
 
-/// What the catalog said.
+/// Result of the query.
 struct Answer {
     columns: HashMap<Oid, Vec<ColumnDescription>>,
     types: HashMap<Oid, TypeRow>,

@@ -4,8 +4,9 @@ use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::credential;
 use super::grants::ALL_ROWS;
-use super::login::{Mode, ROLE_NAMES};
+use super::login::{Mode, Proof, ROLE_NAMES};
 use super::socket::{self, Transport};
 use super::tls::Tls;
 use super::{Error, ServerOptions, SslMode, login};
@@ -70,31 +71,41 @@ impl Connection {
         application: &str,
         message_bytes_max: usize,
     ) -> Result<Self, Error> {
-        let attempt = |tls_mode| async move {
-            let socket = socket::connect(options, &tls.0, tls_mode).await?;
-            let mut connection = Self {
-                transport: socket.transport,
-                input: ReceiveBuffer::new(message_bytes_max),
-                output: BytesMut::new(),
-                backend: 0,
-                position: Lsn::ZERO,
+        let mut login = credential::Login::begin(options).await?;
+        loop {
+            let password = login.password();
+            let attempt = |tls_mode| async move {
+                let socket = socket::connect(options, &tls.0, tls_mode).await?;
+                let mut connection = Self {
+                    transport: socket.transport,
+                    input: ReceiveBuffer::new(message_bytes_max),
+                    output: BytesMut::new(),
+                    backend: 0,
+                    position: Lsn::ZERO,
+                };
+                let proof = Proof { password, server_end_point: socket.server_end_point };
+                let logging_in = login::log_in(&mut connection, options, application, mode, proof);
+                let seconds = options.connect_timeout.as_secs();
+                let overdue = |_| Error::Timeout { doing: "logging in".to_owned(), seconds };
+                connection.backend =
+                    tokio::time::timeout(options.connect_timeout, logging_in).await.map_err(overdue)??;
+                Ok(connection)
             };
-            let logging_in =
-                login::log_in(&mut connection, options, application, mode, socket.server_end_point);
-            let seconds = options.connect_timeout.as_secs();
-            let overdue = |_| Error::Timeout { doing: "logging in".to_owned(), seconds };
-            connection.backend =
-                tokio::time::timeout(options.connect_timeout, logging_in).await.map_err(overdue)??;
-            Ok(connection)
-        };
-        match attempt(options.tls.mode).await {
-            // `allow` is "TLS only when plain text is refused".
-            Err(Error::Login { .. }) if options.tls.mode == SslMode::Allow => attempt(SslMode::Require).await,
-            outcome => outcome,
+            let outcome = match attempt(options.tls.mode).await {
+                // `allow` is "TLS only when plain text is refused".
+                Err(Error::Login { .. }) if options.tls.mode == SslMode::Allow => {
+                    attempt(SslMode::Require).await
+                }
+                outcome => outcome,
+            };
+            match outcome {
+                Ok(connection) => return Ok(connection),
+                Err(error) => login.renew_after(error).await?,
+            }
         }
     }
 
-    /// The process id of our walsender.
+    /// Returns the process id of the walsender.
     #[must_use]
     pub const fn backend(&self) -> i32 {
         self.backend
@@ -149,7 +160,7 @@ impl Connection {
         }
     }
 
-    /// Says goodbye; the server ends the session.
+    /// Sends Terminate, on which the server ends the session.
     pub(super) async fn terminate(&mut self) -> Result<(), Error> {
         self.send(|out| {
             frontend::terminate(out);
@@ -158,7 +169,7 @@ impl Connection {
         .await
     }
 
-    /// The next message, reading from the socket as needed.
+    /// Returns the next message, reading from the socket as needed.
     pub(super) async fn receive(&mut self, doing: &'static str) -> Result<BackendMessage<'_>, Error> {
         while !self.has_frame()? {
             self.fill(doing).await?;
@@ -170,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// The next message that is in the buffer already.
+    /// Returns the next message that is in the buffer already.
     pub(super) fn buffered(&mut self) -> Result<Option<Frame<'_>>, Error> {
         let after = self.position;
         self.input.next_frame().map_err(|source| Error::Frame { after, source })
@@ -186,7 +197,7 @@ impl Connection {
         }
     }
 
-    /// Nobody reads for a while.
+    /// Stops watching the socket until the next read or write.
     pub(super) fn rest(&mut self, doing: &'static str) -> Result<(), Error> {
         self.transport.rest().map_err(|source| Error::Broken { doing, source })
     }
@@ -210,12 +221,12 @@ impl Connection {
         self.position = self.position.max(position);
     }
 
-    /// How far the stream was read.
+    /// Returns the LSN up to which the stream was read.
     pub(super) const fn position(&self) -> Lsn {
         self.position
     }
 
-    /// The tag of the next message, when the whole of it is in the buffer.
+    /// Returns the tag of the next message, when the whole of it is in the buffer.
     pub(super) fn next_tag(&mut self) -> Result<Option<u8>, Error> {
         let after = self.position;
         self.input.next_tag().map_err(|source| Error::Frame { after, source })
@@ -237,7 +248,7 @@ impl Connection {
 
 #[cfg(test)]
 impl Connection {
-    /// One without a socket.
+    /// Makes one without a socket.
     pub(super) fn offline(message_bytes_max: usize) -> Self {
         Self {
             transport: Box::new(tokio::io::empty()),

@@ -1,13 +1,16 @@
 use super::slot_holder::SlotHolder;
 use std::io;
 
+use super::credential::refuses_credential;
+use super::cures::{forbidden_table, login_cure, sqlstate_cure};
 use super::grants::hiding_table;
 use super::sqlstate::{Verdict, verdict};
+use crate::credentials;
 use crate::error::{Class, Diagnose, Exit};
 use crate::wal::Lsn;
 use crate::wire::{DecodeError, FrameError, ServerError};
 
-/// What can go wrong between us and PostgreSQL.
+/// Failures between outboxd and PostgreSQL.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -57,6 +60,8 @@ pub enum Error {
         user: String,
         /// `database.dbname`.
         database: String,
+        /// The option whose source may return another credential, when the server refused the one of now.
+        renewable: Option<String>,
         /// The server's words.
         #[source]
         source: Box<ServerError>,
@@ -69,6 +74,15 @@ pub enum Error {
         /// `database.user`.
         user: String,
     },
+    /// The source of the password failed.
+    #[error("no password for PostgreSQL at {address}")]
+    Credential {
+        /// `host:port`.
+        address: String,
+        /// Why.
+        #[source]
+        source: credentials::Error,
+    },
     /// The server wants a login method that we do not speak, or proved not to know the password.
     #[error("login to PostgreSQL at {address} is not possible: {reason}")]
     Authentication {
@@ -80,7 +94,7 @@ pub enum Error {
     /// A command or query was refused.
     #[error("{doing} failed")]
     Server {
-        /// What we were doing, in words.
+        /// Action, in words.
         doing: String,
         /// The server's words.
         #[source]
@@ -89,16 +103,16 @@ pub enum Error {
     /// The SQL connection broke.
     #[error("{doing} failed")]
     Sql {
-        /// What we were doing, in words.
+        /// Action, in words.
         doing: String,
         /// Why.
         #[source]
         source: tokio_postgres::Error,
     },
-    /// It took too long.
+    /// Timeout.
     #[error("{doing} took longer than {seconds} s")]
     Timeout {
-        /// What we were doing, in words.
+        /// Action, in words.
         doing: String,
         /// The limit.
         seconds: u64,
@@ -106,7 +120,7 @@ pub enum Error {
     /// The connection broke.
     #[error("the connection to PostgreSQL broke while {doing}")]
     Broken {
-        /// What we were doing, in words.
+        /// Action, in words.
         doing: &'static str,
         /// Why.
         #[source]
@@ -115,7 +129,7 @@ pub enum Error {
     /// A message cannot be framed.
     #[error("PostgreSQL sent a message that cannot be read, after {after}")]
     Frame {
-        /// How far the stream had been read.
+        /// LSN up to which the stream had been read.
         after: Lsn,
         /// Why.
         #[source]
@@ -124,48 +138,49 @@ pub enum Error {
     /// A message cannot be decoded.
     #[error("PostgreSQL sent a message that cannot be read, at {lsn}")]
     Decode {
-        /// Where in the stream.
+        /// Position in the stream.
         lsn: Lsn,
-        /// Which message, at which offset, and why.
+        /// Message, offset, and reason.
         #[source]
         source: DecodeError,
     },
     /// A message came that has no place here.
     #[error("PostgreSQL sent an unexpected {message} while {doing}")]
     Unexpected {
-        /// What came.
+        /// Unexpected message.
         message: String,
-        /// What we were doing, in words.
+        /// Action, in words.
         doing: &'static str,
     },
     /// PostgreSQL is reachable but not prepared.
     #[error("{problem}")]
     Precondition {
-        /// What is missing, with the user's names.
+        /// Missing object or setting, with the user's names.
         problem: String,
-        /// What to type.
+        /// Statement or setting to apply.
         cure: String,
     },
-    /// Rows of captured tables are not in the stream, or may not be. It is remembered until somebody has acted.
+    /// Rows of captured tables are not in the stream, or may not be. This is remembered until the operator
+    /// has acted.
     #[error("{problem}")]
     Unpublished {
-        /// What keeps them out, with the user's names.
+        /// Reason, with the user's names.
         problem: String,
-        /// What to type.
+        /// Statement or setting to apply.
         cure: String,
     },
-    /// The server is in recovery, and `read.only` does not say that it may be.
+    /// The server is in recovery, and `read.only` does not allow that.
     #[error("this PostgreSQL is a standby (pg_is_in_recovery)")]
     Standby,
-    /// The standby that was read is a primary now. Its WAL goes on, on another timeline.
+    /// The standby that was read is a primary now. Its WAL continues, on another timeline.
     #[error("the standby was promoted: the stream begins anew")]
     Promoted,
-    /// A standby that has begun anew is not yet where it was.
+    /// A restarted standby has not yet replayed what was read before.
     #[error("the standby has replayed its WAL up to {replayed}, and it was read up to {read_to} before")]
     NotReplayed {
-        /// How far it is.
+        /// LSN that it has replayed.
         replayed: Lsn,
-        /// What is known to be there.
+        /// LSN that was read before.
         read_to: Lsn,
     },
     /// The slot is held by another session.
@@ -178,13 +193,26 @@ pub enum Error {
         slot: String,
         /// Why.
         reason: String,
-        /// What to do.
+        /// Fix.
         cure: String,
     },
 }
 
 impl Error {
-    /// SQLSTATE, when the server answered with one.
+    /// Reports whether the server refused the login because of the password or token.
+    pub(super) fn refuses_credential(&self) -> bool {
+        matches!(self, Self::Login { source, .. } if refuses_credential(source))
+    }
+
+    /// Names the source of the credential that the server refused: another attempt may have another one.
+    pub(super) fn renewable(mut self, option: &str) -> Self {
+        if let Self::Login { renewable, .. } = &mut self {
+            *renewable = Some(option.to_owned());
+        }
+        self
+    }
+
+    /// Returns the SQLSTATE, when the server answered with one.
     #[must_use]
     pub fn sqlstate(&self) -> Option<&str> {
         match self {
@@ -193,7 +221,7 @@ impl Error {
         }
     }
 
-    /// A refusal by the server, or a broken connection, whichever `source` is.
+    /// Makes a refusal by the server, or a broken connection, whichever `source` is.
     pub(crate) fn sql(doing: impl Into<String>, source: tokio_postgres::Error) -> Self {
         let doing = doing.into();
         match source.as_db_error() {
@@ -207,6 +235,8 @@ impl Diagnose for Error {
     fn class(&self) -> Class {
         match self {
             Self::Connect { .. }
+            | Self::Credential { .. }
+            | Self::Login { renewable: Some(_), .. }
             | Self::Broken { .. }
             | Self::Timeout { .. }
             | Self::SlotActive(_)
@@ -224,7 +254,7 @@ impl Diagnose for Error {
             | Self::Unpublished { .. }
             | Self::Standby
             | Self::SlotLost { .. } => Class::Definite,
-            // A proxy or a flipped bit may be the cause: one fresh connection tells.
+            // A proxy or a flipped bit may be the cause: one fresh connection shows it.
             Self::Frame { .. } | Self::Decode { .. } | Self::Unexpected { .. } => Class::Transient,
         }
     }
@@ -240,6 +270,7 @@ impl Diagnose for Error {
             | Self::TlsRefused { .. }
             | Self::TlsHandshake { .. }
             | Self::Login { .. }
+            | Self::Credential { .. }
             | Self::PasswordMissing { .. }
             | Self::Authentication { .. }
             | Self::Timeout { .. }
@@ -270,7 +301,16 @@ impl Diagnose for Error {
                                           signed the server's certificate; verify-full also needs \
                                           database.hostname to be a name in the certificate"
                 .to_owned(),
+            Self::Login { user, renewable: Some(option), .. } if option == "outboxd.database.auth" => format!(
+                "GRANT rds_iam TO \"{user}\"; and allow the AWS identity rds-db:connect on \
+                 arn:aws:rds-db:REGION:ACCOUNT:dbuser:RESOURCE_ID/{user}. IAM authentication must be on for the instance, and \
+                 database.hostname must be the name of its endpoint"
+            ),
+            Self::Login { user, renewable: Some(option), .. } => {
+                format!("let {option} return the password of role {user:?}: it is asked for again at each attempt")
+            }
             Self::Login { user, database, source, .. } => login_cure(user, database, source),
+            Self::Credential { source, .. } => source.cure(),
             Self::PasswordMissing { .. } => {
                 "set database.password, for instance as ${env:PGPASSWORD} or ${file:/run/secrets/db:password}"
                     .to_owned()
@@ -314,7 +354,7 @@ impl Diagnose for Error {
     }
 }
 
-/// What we do most of the time.
+/// Most frequent action.
 pub(super) const STREAMING: &str = "streaming";
 
 /// The server decodes by the catalog as it was when a row was written, so that a publication made later does not help.
@@ -336,68 +376,10 @@ pub(super) fn server_error(refusal: &tokio_postgres::error::DbError) -> ServerEr
     }
 }
 
-/// Untranslated.
+/// Returns the severity, untranslated.
 fn severity(refusal: &tokio_postgres::error::DbError) -> String {
     let translated = || refusal.severity().to_owned();
     refusal.parsed_severity().map_or_else(translated, |severity| severity.to_string())
-}
-
-fn login_cure(user: &str, database: &str, error: &ServerError) -> String {
-    match error.code.as_str() {
-        "28P01" => format!("set database.password to the password of role {user:?}"),
-        "3D000" => {
-            format!("set database.dbname to a database that exists, or: CREATE DATABASE \"{database}\";")
-        }
-        "42501" => format!("as a superuser: ALTER ROLE \"{user}\" REPLICATION;"),
-        "28000" => format!(
-            "if there is no such role: CREATE ROLE \"{user}\" LOGIN REPLICATION;\nif there is, let it in: a line in \
-             pg_hba.conf such as\n  host  {database}  {user}  samenet  \
-             scram-sha-256\nthen SELECT pg_reload_conf(); a line for database \"replication\" is not enough \
-             for logical replication"
-        ),
-        "53300" => "raise max_connections or max_wal_senders, or end sessions that are not needed".to_owned(),
-        // PgBouncer's words: "unsupported startup parameter".
-        "08P01" => "the other side is not PostgreSQL, or it is a pooler without replication: \
-                    database.hostname and database.port must lead to the server itself"
-            .to_owned(),
-        _ => "see the server's log for the reason".to_owned(),
-    }
-}
-
-/// As the server names it, untranslated: without its schema.
-fn forbidden_table(error: &ServerError) -> Option<&str> {
-    error.message.strip_prefix("permission denied for table ").filter(|_| error.code == "42501")
-}
-
-fn sqlstate_cure(code: &str) -> Option<String> {
-    Some(match code {
-        "42501" => "grant the role what it lacks; sql/role.sql lists all that outboxd needs".to_owned(),
- "53300" => "raise max_wal_senders or max_connections, or end sessions that are not needed".to_owned(),
-        // A query on a standby that needs rows which the primary has taken away.
-        "40001" => "on the standby: ALTER SYSTEM SET hot_standby_feedback = on; or a longer max_standby_streaming_delay; \
-                    then SELECT pg_reload_conf();"
-            .to_owned(),
-        "25006" => "it writes, which a standby does not take, nor a session whose default_transaction_read_only is on (to see who \
-                    says so: SELECT * FROM pg_db_role_setting;)"
-            .to_owned(),
-        "22P05" => {
-            "a row's text has a character that UTF-8 lacks, or none of server_encoding. Correct the row; to go on without it, \
-             advance the slot past its transaction as docs/operations.md says under exit 6"
-                .to_owned()
-        }
-        "22021" => {
-            "a row's text is not UTF-8, and the server cannot convert it: with server_encoding SQL_ASCII it does not know what the \
-             bytes are. Correct the writer; to go on without the row, advance the slot past its transaction as \
-             docs/operations.md says under exit 6"
-                .to_owned()
-        }
-        "53400" => {
-            "raise max_replication_slots (the server must restart), or drop a slot that nobody uses: SELECT \
-             slot_name, database, active FROM pg_replication_slots;"
-                .to_owned()
-        }
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
@@ -405,7 +387,7 @@ mod tests {
     use super::*;
     use Class::{Definite, Transient};
 
-    /// What the server says, in its own words, and what becomes of it.
+    /// Refusals in the server's own words, and what becomes of them.
     const REFUSALS: &str = include_str!("cases/refusals.tsv");
 
     #[test]
@@ -425,6 +407,7 @@ mod tests {
                     address: "127.0.0.1:5432".to_owned(),
                     user: "relay".to_owned(),
                     database: "shop".to_owned(),
+                    renewable: None,
                     source,
                 },
                 doing => Error::Server { doing: doing.to_owned(), source },

@@ -1,4 +1,4 @@
-//! What a role lacks, as the statement that gives it.
+//! Missing privileges of a role, as the statement that grants them.
 
 use postgres_protocol::escape::escape_identifier;
 
@@ -11,13 +11,16 @@ use crate::wire::ServerError;
 /// `insufficient_privilege`
 const FORBIDDEN: &str = "42501";
 
-/// As the server names the schema that a role may not look into, untranslated.
+/// Server's message for a schema without USAGE, untranslated.
 const SCHEMA: &str = "permission denied for schema ";
 
-/// With this a table whose policies hide rows from the role is refused; without, it has fewer rows.
+/// Setting with which a table whose policies hide rows from the role is refused; without, it has fewer rows.
 pub(super) const ALL_ROWS: &str = "SET row_security = off";
 
-/// As the server says that, untranslated.
+/// As the server names the table that a role may not read, without its schema, untranslated.
+const TABLE: &str = "permission denied for table ";
+
+/// The server's message, untranslated.
 const HIDING: &str = "query would be affected by row-level security policy for table ";
 
 /// Rights on each column are as good as one on the table.
@@ -32,14 +35,14 @@ where c.oid = any($1) and (row_security_active(c.oid) or not has_schema_privileg
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     pub(crate) table: Oid,
-    /// It may look into the table's schema.
+    /// True if the role has USAGE on the table's schema.
     pub(crate) sees_schema: bool,
     /// Policies hide rows from it.
     pub(crate) hides_rows: bool,
 }
 
 impl Sql {
-    /// Those of the tables that the role may not read.
+    /// Reads those of the tables that the role may not read.
     pub(crate) async fn unreadable(&self, tables: &[TableFacts]) -> Result<Vec<Unreadable>, Error> {
         const DOING: &str = "reading the rights of the role";
         let oids: Vec<u32> = tables.iter().map(|table| table.oid.0).collect();
@@ -53,7 +56,7 @@ impl Sql {
 }
 
 impl Unreadable {
-    /// What gives the role what it lacks.
+    /// Returns the statement that grants what the role lacks.
     pub(crate) fn grants(self, table: &TableFacts, role: &str) -> String {
         if self.hides_rows {
             return no_policies(role);
@@ -64,27 +67,41 @@ impl Unreadable {
 }
 
 impl Error {
-    /// The same with what is to be typed, when the server has refused it to the role. `table` is as SQL wants it.
+    /// Returns the error with the statement to apply, when the server has refused it to the role. `table` is
+    /// quoted for SQL.
     pub(crate) fn or_grant(self, privileges: &str, table: &str, role: &str) -> Self {
         let Self::Server { source, .. } = &self else { return self };
         if source.code != FORBIDDEN {
             return self;
         }
-        let cure = match source.message.strip_prefix(SCHEMA) {
-            Some(schema) => on_schema(schema, role),
-            None => on_table(privileges, table, role),
+        let cure = match (source.message.strip_prefix(SCHEMA), source.message.strip_prefix(TABLE)) {
+            (Some(schema), _) => on_schema(schema, role),
+            (None, Some(named)) => on_table(privileges, &denied_table(table, named), role),
+            (None, None) => on_table(privileges, table, role),
         };
         Self::Precondition { problem: chain(&self), cure }
     }
 }
 
-/// The table whose policies hide rows, as the server names it. `lc_messages` may translate that, but not the file.
+/// Returns the table that the server has named. A statement about a table may read another one, such as the ids beside an outbox, and
+/// that one is taken to be in the same schema.
+fn denied_table(table: &str, named: &str) -> String {
+    let named = escape_identifier(named);
+    let is_one = !table.contains(", ");
+    match table.rsplit_once("\".\"") {
+        Some((schema, _)) if is_one && !table.ends_with(&named) => format!("{schema}\".{named}"),
+        _ => table.to_owned(),
+    }
+}
+
+/// Returns the table whose policies hide rows, as the server names it. `lc_messages` may translate that, but not the file.
 pub(super) fn hiding_table(error: &ServerError) -> Option<&str> {
     let translated = || (error.file.as_deref() == Some("rls.c")).then_some("that the message names");
     error.message.strip_prefix(HIDING).or_else(translated).filter(|_| error.code == FORBIDDEN)
 }
 
-/// The stream tells all rows, whatever policies say: what is hidden is not kept from anybody.
+/// Returns the statement that bypasses policies. The stream has all rows, whatever policies hide, so this
+/// discloses nothing more.
 fn no_policies(role: &str) -> String {
     format!(
         "as a superuser: ALTER ROLE {} BYPASSRLS; the stream has the rows of all, and a snapshot must have them too",
@@ -119,6 +136,11 @@ mod tests {
         let (problem, cure) = told(FORBIDDEN, "permission denied for table outbox");
         assert!(problem.contains("permission denied for table outbox"), "{problem}");
         assert!(cure.ends_with(": GRANT SELECT, DELETE ON \"public\".\"outbox\" TO \"relay\";"), "{cure}");
+        let (_, cure) = told(FORBIDDEN, "permission denied for table outboxd_moved");
+        assert!(
+            cure.ends_with(": GRANT SELECT, DELETE ON \"public\".\"outboxd_moved\" TO \"relay\";"),
+            "{cure}"
+        );
         let (_, cure) = told(FORBIDDEN, "permission denied for schema Sales");
         assert!(cure.ends_with(": GRANT USAGE ON SCHEMA \"Sales\" TO \"relay\";"), "{cure}");
         assert_eq!(told("42P01", "relation \"outbox\" does not exist").1, "");

@@ -1,11 +1,11 @@
-//! What `outboxd migrate` writes on a publication: how far the poller has handed its table over.
+//! Comment of `outboxd migrate` on a publication: the progress of the table's handover from the poller.
 
 use serde::{Deserialize, Serialize};
 
-/// What the comment on the publication begins with.
+/// Prefix of the comment on the publication.
 const PREFIX: &str = "outboxd migrate: ";
 
-/// How far a table has been handed over.
+/// Progress of a table's handover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandoverPhase {
@@ -22,11 +22,11 @@ pub enum HandoverPhase {
 /// The comment on the publication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handover {
-    /// How far it is.
+    /// Phase.
     pub phase: HandoverPhase,
     /// The column by which the poller knows what it has sent.
     pub mark: String,
-    /// The value that says so, for a column of texts or numbers.
+    /// Value of a column of texts or numbers that marks a row as sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<String>,
     /// The values of rows that the poller will still send; when empty, all others.
@@ -41,13 +41,13 @@ impl Handover {
         serde_json::from_str(comment.strip_prefix(PREFIX)?).ok()
     }
 
-    /// The comment.
+    /// Returns the comment.
     #[must_use]
     pub fn text(&self) -> String {
         format!("{PREFIX}{}", serde_json::to_string(self).unwrap_or_default())
     }
 
-    /// The same at another phase.
+    /// Returns the handover at another phase.
     #[must_use]
     pub fn at(&self, phase: HandoverPhase) -> Self {
         Self { phase, ..self.clone() }

@@ -5,6 +5,7 @@ use postgres_protocol::escape::escape_identifier;
 use super::publication::{READ_ONLY, unwritten};
 use super::{Error, Sql, TableFacts};
 use crate::connect::{NamePatterns, OptionError};
+use crate::error::{Class, Diagnose as _};
 use crate::wal::Oid;
 
 const OPTION: &str = "replica.identity.autoset.values";
@@ -18,11 +19,20 @@ select c.relreplident::text,
         where x.indrelid = c.oid and x.indisreplident)
 from pg_class c where c.oid = $1";
 
-/// Which tables are to have which replica identity.
+/// Replica identities to set, by table.
 #[derive(Debug, Clone, Default)]
 pub struct ReplicaIdentities(Vec<(NamePatterns, ReplicaIdentityRule)>);
 
-/// What a table is to have.
+/// Result of setting replica identities.
+#[derive(Debug, Default)]
+pub struct SetIdentities {
+    /// The tables that have got it.
+    pub changed: Vec<String>,
+    /// Reason why others have not.
+    pub refused: Vec<Error>,
+}
+
+/// Replica identity to set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplicaIdentityRule {
     /// The primary key.
@@ -44,13 +54,13 @@ impl ReplicaIdentities {
         text.split(',').map(rule).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether nothing is to be set.
+    /// Returns whether there is nothing to set.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What a table is to have, if anything.
+    /// Returns the replica identity to set for a table, if any.
     ///
     /// # Errors
     /// When two entries match the table.
@@ -66,33 +76,44 @@ impl ReplicaIdentities {
         }
     }
 
-    /// Gives each captured table, and each partition of one, what it is to have. Returns the tables that were changed.
+    /// Sets the identity of each captured table, and of each partition of one. As in Debezium, a table whose
+    /// identity cannot be set does not keep the others from being streamed: its error is returned.
     ///
     /// # Errors
-    /// When the role may not change a table, or an index does not serve.
-    pub async fn set(&self, sql: &Sql, captured: &[TableFacts]) -> Result<Vec<String>, Error> {
+    /// When the connection fails.
+    pub async fn set(&self, sql: &Sql, captured: &[TableFacts]) -> Result<SetIdentities, Error> {
+        let mut outcome = SetIdentities::default();
         if self.is_empty() {
-            return Ok(Vec::new());
+            return Ok(outcome);
         }
         let is_captured = |oid: Oid| captured.iter().any(|table| table.oid == oid);
-        let mut changed = Vec::new();
         for table in sql.tables().await? {
             if !is_captured(table.oid) && !table.root.is_some_and(is_captured) {
                 continue;
             }
-            let Some(rule) = self.of(&table.schema, &table.name)? else { continue };
+            let rule = match self.of(&table.schema, &table.name) {
+                Ok(Some(rule)) => rule,
+                Ok(None) => continue,
+                Err(error) => {
+                    outcome.refused.push(error);
+                    continue;
+                }
+            };
             if rule.is_that_of(sql, table.oid).await? {
                 continue;
             }
-            rule.give(sql, &table).await?;
-            changed.push(format!("{}.{}", table.schema, table.name));
+            match rule.give(sql, &table).await {
+                Ok(()) => outcome.changed.push(format!("{}.{}", table.schema, table.name)),
+                Err(error) if error.class() == Class::Transient => return Err(error),
+                Err(error) => outcome.refused.push(error),
+            }
         }
-        Ok(changed)
+        Ok(outcome)
     }
 }
 
 impl ReplicaIdentityRule {
-    /// As `pg_class.relreplident` has it.
+    /// Returns the value of `pg_class.relreplident`.
     #[must_use]
     pub const fn letter(&self) -> &'static str {
         match self {
@@ -103,7 +124,7 @@ impl ReplicaIdentityRule {
         }
     }
 
-    /// The statement that gives it to a table with this quoted name.
+    /// Returns the statement that sets it for a table with this quoted name.
     #[must_use]
     pub fn statement(&self, table: &str) -> String {
         let identity = match self {
@@ -162,7 +183,8 @@ fn rule(entry: &str) -> Result<(NamePatterns, ReplicaIdentityRule), OptionError>
     Ok((NamePatterns::new(OPTION, &[tables.to_owned()])?, rule))
 }
 
-/// Debezium writes the name without quotes, so that PostgreSQL takes its capitals for small letters.
+/// Parses the name of an index. Debezium writes the name without quotes, so that PostgreSQL folds its
+/// capitals to small letters.
 fn index(identity: &str) -> Option<String> {
     let (word, name) = identity.split_once(' ')?;
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$'));

@@ -3,17 +3,19 @@ use postgres_protocol::message::frontend;
 
 use super::connection::Connection;
 use super::{Error, ServerOptions};
+use crate::secret::Secret;
 use crate::wire::{Authentication, BackendMessage, ServerError};
 
 const SCRAM: &str = "SCRAM-SHA-256";
-/// More rounds of hashing than this would hold us up for many seconds; PostgreSQL asks for 4,096 unless `scram_iterations` says
-/// otherwise.
+/// Most rounds of hashing. More would take many seconds; PostgreSQL asks for 4,096 unless `scram_iterations`
+/// has another value.
 const SCRAM_ITERATIONS_MAX: u32 = 5_000_000;
 
 const SCRAM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
-/// Session settings that decide the text form of values, those that would end a long-lived session, the one that could
-/// keep from us what the server says only in a warning, and how much a statement sees. They go before the settings of the role and the database.
+/// Session settings that decide the text form of values, those that would end a long-lived session, the one
+/// that could suppress warnings of the server, and the visibility of a statement. They go before the settings
+/// of the role and the database.
 pub(super) const SESSION: [(&str, &str); 12] = [
     ("client_encoding", "UTF8"),
     ("DateStyle", "ISO"),
@@ -44,7 +46,7 @@ pub(super) const CATALOG_NAMES: &str = "SET search_path = pg_catalog";
 /// Returns to the role's own `search_path`, for statements that the user has written, and for those of ours in which every name is qualified.
 pub(super) const ROLE_NAMES: &str = "RESET search_path";
 
-/// Which kind of backend is asked for.
+/// Kind of the requested backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     /// A walsender bound to a database.
@@ -59,9 +61,9 @@ pub(super) async fn log_in(
     options: &ServerOptions,
     application: &str,
     mode: Mode,
-    server_end_point: Option<Vec<u8>>,
+    proof: Proof<'_>,
 ) -> Result<i32, Error> {
-    let login = Login { options, server_end_point };
+    let login = Login { options, proof };
     let replication = (mode == Mode::Replication).then_some(("replication", "database"));
     let identity = [
         ("user", options.user.as_str()),
@@ -79,17 +81,24 @@ pub(super) async fn log_in(
     Ok(process_id)
 }
 
-/// Who serves us.
+/// Backend of the session.
 #[derive(Debug, Default)]
 struct Backend {
     process_id: i32,
-    /// The server's version; 0 while it is not told.
+    /// Major version of the server; 0 until it is reported.
     major: u32,
+}
+
+/// The means that prove a login.
+pub(super) struct Proof<'a> {
+    pub(super) password: Option<&'a Secret>,
+    /// The hash of the server's certificate, for channel binding.
+    pub(super) server_end_point: Option<Vec<u8>>,
 }
 
 struct Login<'a> {
     options: &'a ServerOptions,
-    server_end_point: Option<Vec<u8>>,
+    proof: Proof<'a>,
 }
 
 impl Login<'_> {
@@ -122,7 +131,7 @@ impl Login<'_> {
     /// Chooses the mechanism: with channel binding where the server offers it and TLS gives us the means.
     fn scram(&self, offered: &[&str]) -> Result<(&'static str, sasl::ScramSha256), Error> {
         let plus = offered.contains(&SCRAM_PLUS);
-        let (mechanism, binding) = match &self.server_end_point {
+        let (mechanism, binding) = match &self.proof.server_end_point {
             Some(hash) if plus => (SCRAM_PLUS, sasl::ChannelBinding::tls_server_end_point(hash.clone())),
             // "We could, but you do not": a man in the middle who hid the offer is found out by the server.
             Some(_) if offered.contains(&SCRAM) => (SCRAM, sasl::ChannelBinding::unrequested()),
@@ -177,8 +186,9 @@ impl Login<'_> {
     }
 
     fn password(&self) -> Result<&str, Error> {
-        self.options.password.as_ref().map(crate::secret::Secret::expose).ok_or_else(|| {
-            Error::PasswordMissing { address: self.options.address(), user: self.options.user.clone() }
+        self.proof.password.map(Secret::expose).ok_or_else(|| Error::PasswordMissing {
+            address: self.options.address(),
+            user: self.options.user.clone(),
         })
     }
 
@@ -194,23 +204,24 @@ impl Login<'_> {
     }
 }
 
-/// `18.4 (Debian …)`, `19beta1`
+/// Parses the major version of `18.4 (Debian …)`, `19beta1`.
 fn major(version: &str) -> u32 {
     let digits = version.split(|c: char| !c.is_ascii_digit()).next();
     digits.and_then(|digits| digits.parse().ok()).unwrap_or_default()
 }
 
-/// A login that the server refused, in the user's names.
+/// Makes the error of a login that the server refused, in the user's names.
 pub(super) fn refusal(options: &ServerOptions, source: ServerError) -> Error {
     Error::Login {
         address: options.address(),
         user: options.user.clone(),
         database: options.database.clone(),
+        renewable: None,
         source: Box::new(source),
     }
 }
 
-/// How often a challenge wants the password hashed: its `i=`, behind nonce and salt.
+/// Parses the number of hashing rounds of a challenge: its `i=`, behind nonce and salt.
 fn iterations(challenge: &[u8]) -> Option<u32> {
     let text = std::str::from_utf8(challenge).ok()?;
     text.split(',').nth(2)?.strip_prefix("i=")?.parse().ok()
@@ -243,7 +254,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a server may say while it logs us in.
+        /// Any message of a server during the login.
         #[test]
         fn any_challenge_and_any_proof_are_taken_or_refused(
             bytes: Vec<u8>,

@@ -2,22 +2,24 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Peer, ReplicaIdentities};
+use crate::credentials::{self, Target};
 use crate::secret::Secret;
 
-/// How PostgreSQL is reached and what is asked of it. Each field names its Debezium option.
+/// Options of the connection to PostgreSQL and of the stream. Each field names its Debezium option.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where the server is and who we are.
+    /// Address and credentials.
     pub server: ServerOptions,
     /// The slot.
     pub slot: SlotOptions,
     /// The publication.
     pub publication: PublicationOptions,
-    /// What is captured.
+    /// Captured tables.
     pub tables: TableOptions,
-    /// Whether rows that are already there are sent.
+    /// Snapshot of existing rows.
     pub snapshot: SnapshotOptions,
-    /// `status.update.interval.ms` (default 10 s): how often the walsender hears from us at least.
+    /// `status.update.interval.ms` (default 10 s): longest interval between two status updates to the
+    /// walsender.
     pub status_interval: Duration,
     /// `outboxd.message.max.bytes` (default 1 GiB): a larger protocol message ends the connection.
     pub message_bytes_max: usize,
@@ -25,7 +27,7 @@ pub struct Options {
     pub read_only: bool,
 }
 
-/// Where the server is and who we are.
+/// Address and credentials.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// `database.hostname`: a name, an address, or a folder holding the server's socket.
@@ -34,8 +36,8 @@ pub struct ServerOptions {
     pub port: u16,
     /// `database.user`.
     pub user: String,
-    /// `database.password`.
-    pub password: Option<Secret>,
+    /// Source of the password: `database.password`, a command or the password file.
+    pub password: credentials::Source,
     /// `database.dbname`.
     pub database: String,
     /// `database.sslmode` and its files.
@@ -46,12 +48,12 @@ pub struct ServerOptions {
     pub initial_statements: Vec<String>,
     /// `database.query.timeout.ms` (600 s).
     pub query_timeout: Duration,
-    /// How long one attempt to connect may take (`outboxd.connect.timeout.ms`, 5 s).
+    /// Timeout of one attempt to connect (`outboxd.connect.timeout.ms`, 5 s).
     pub connect_timeout: Duration,
 }
 
 impl ServerOptions {
-    /// How messages name the server.
+    /// Returns the server's address for messages.
     #[must_use]
     pub fn address(&self) -> String {
         match self.unix_socket() {
@@ -61,7 +63,13 @@ impl ServerOptions {
         }
     }
 
-    /// The socket's path, when `database.hostname` is a folder.
+    /// Returns the connection that a credential is asked for.
+    pub(crate) fn target(&self) -> Target {
+        let (host, database, user) = (self.host.clone(), self.database.clone(), self.user.clone());
+        Target { host, port: self.port, database, user }
+    }
+
+    /// Returns the socket's path, when `database.hostname` is a folder.
     #[must_use]
     pub fn unix_socket(&self) -> Option<PathBuf> {
         self.host.starts_with('/').then(|| Path::new(&self.host).join(format!(".s.PGSQL.{}", self.port)))
@@ -69,7 +77,7 @@ impl ServerOptions {
 }
 
 impl Options {
-    /// Whether a slot that is lost is made anew, with a snapshot.
+    /// Returns whether a lost slot is recreated, with a snapshot.
     #[must_use]
     pub fn recovers(&self) -> bool {
         self.slot.recovery == SlotRecovery::Snapshot || self.snapshot.mode == SnapshotMode::WhenNeeded
@@ -81,9 +89,9 @@ impl Options {
 pub enum SslMode {
     /// Never.
     Disable,
-    /// Only when the server refuses plain text.
+    /// TLS only when the server refuses plain text.
     Allow,
-    /// When the server offers it (Debezium's default).
+    /// TLS when the server offers it (Debezium's default).
     #[default]
     Prefer,
     /// Always; the certificate is not looked at (unless `sslrootcert` is set, as in libpq).
@@ -105,7 +113,7 @@ impl SslMode {
         ("verify-full", Self::VerifyFull),
     ];
 
-    /// The mode's name.
+    /// Returns the mode's name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -145,13 +153,13 @@ pub struct SlotOptions {
     pub failover: bool,
     /// `slot.recovery` (fail): what becomes of a slot that is lost.
     pub recovery: SlotRecovery,
-    /// `slot.max.retries` and `slot.retry.delay.ms`, when said: how often a slot held by another program is tried again.
+    /// `slot.max.retries` and `slot.retry.delay.ms`, when set: retries for a slot that another program has.
     pub retry: Option<SlotRetry>,
     /// `slot.stream.params`: more options for pgoutput.
     pub stream_params: Vec<(String, String)>,
     /// `xmin.fetch.interval.ms` (0, never): how often `source.xmin` is asked for.
     pub xmin_interval: Option<Duration>,
-    /// Who may stand by for the slot's holder.
+    /// Identity by which another instance may stand by for the slot's holder.
     pub peer: Peer,
 }
 
@@ -161,11 +169,11 @@ pub enum SlotRecovery {
     /// The relay ends.
     #[default]
     Fail,
-    /// It is made anew, and all rows that are still in the tables are sent.
+    /// Recreated, and all rows that are still in the tables are sent.
     Snapshot,
 }
 
-/// How often, and how far apart, an occupied slot is tried again.
+/// Retries for an occupied slot, and the pause between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotRetry {
     /// `slot.max.retries` (6).
@@ -186,7 +194,7 @@ pub struct SlotName(String);
 pub struct InvalidSlotName(String);
 
 impl InvalidSlotName {
-    /// The name that is most like it.
+    /// Returns the most similar valid name.
     #[must_use]
     pub fn like(&self) -> SlotName {
         SlotName::like(&self.0)
@@ -194,7 +202,7 @@ impl InvalidSlotName {
 }
 
 impl Default for SlotName {
-    /// Debezium's default.
+    /// Returns Debezium's default.
     fn default() -> Self {
         Self("debezium".to_owned())
     }
@@ -215,14 +223,14 @@ impl SlotName {
         }
     }
 
-    /// One that PostgreSQL takes and that is most like this text.
+    /// Returns the valid name that is most similar to this text.
     fn like(text: &str) -> Self {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
         let name: String = text.trim().chars().map(plain).take(SLOT_NAME_MAX).collect();
         if name.chars().all(|c| c == '_') { Self::default() } else { Self(name) }
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -242,43 +250,44 @@ pub struct PublicationOptions {
     pub name: String,
     /// `publication.autocreate.mode`.
     pub autocreate: Autocreate,
-    /// Which operations a publication that we make carries.
+    /// Operations of a publication that outboxd creates.
     pub operations: PublishedOperations,
-    /// Which operations one needs to carry, whoever has made it.
+    /// Operations that any publication must have.
     pub needed: PublishedOperations,
     /// `publish.via.partition.root` (false), for a publication that we make.
     pub via_partition_root: bool,
-    /// Whether captured tables may be missing in it: for change events, where `publication.autocreate.mode` leaves the tables to
-    /// the user.
+    /// Allows captured tables to be missing in it: for change events, unless `publication.autocreate.mode` is `filtered`. The events
+    /// of an outbox must not be lost.
     pub may_lack_tables: bool,
 }
 
 /// `publication.autocreate.mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Autocreate {
-    /// It must exist.
+    /// Must exist.
     Disabled,
     /// `FOR ALL TABLES`.
     AllTables,
-    /// For the captured tables; altered when they differ. Our default, where Debezium's is `all_tables`.
+    /// Created for the captured tables; altered when they differ. The default here, where Debezium's is
+    /// `all_tables`.
     Filtered,
-    /// Without tables.
+    /// Created without tables.
     NoTables,
 }
 
-/// Which operations a publication that we make carries.
+/// Operations of a publication that outboxd creates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PublishedOperations {
     /// Inserts: all that an outbox sends. Deletes then need no replica identity.
     Inserts,
     /// PostgreSQL's default: insert, update, delete and truncate.
     All,
-    /// What `publish` says of some of them.
+    /// Value of `publish`.
     Listed(String),
 }
 
 impl PublishedOperations {
-    /// As `publish` names them.
+    /// Returns them as `publish` names them.
     #[must_use]
     pub fn publish(&self) -> &str {
         match self {
@@ -288,14 +297,14 @@ impl PublishedOperations {
         }
     }
 
-    /// Whether inserts are among them.
+    /// Returns whether inserts are among them.
     #[must_use]
     pub fn has_inserts(&self) -> bool {
         self.publish().starts_with("insert")
     }
 }
 
-/// What is captured: anchored, case-insensitive Java regular expressions, as Debezium reads them.
+/// Captured tables: anchored, case-insensitive Java regular expressions, as Debezium reads them.
 #[derive(Debug, Clone, Default)]
 pub struct TableOptions {
     /// `schema.include.list`.
@@ -306,7 +315,7 @@ pub struct TableOptions {
     pub table_include: Vec<String>,
     /// `table.exclude.list`.
     pub table_exclude: Vec<String>,
-    /// `signal.data.collection`: captured whatever the lists say.
+    /// `signal.data.collection`: captured regardless of the lists.
     pub signals: Option<String>,
     /// `table.ignore.builtin=false`: `spatial_ref_sys`, which PostGIS makes, is a table like others.
     pub includes_builtin: bool,
@@ -316,7 +325,7 @@ pub struct TableOptions {
     pub guardrail: Option<Guardrail>,
 }
 
-/// How many tables may be captured.
+/// Most tables that may be captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guardrail {
     /// `guardrail.collections.max`, from 1.
@@ -325,7 +334,7 @@ pub struct Guardrail {
     pub fails: bool,
 }
 
-/// Whether rows that are already in the table are sent, and which.
+/// Existing rows of the tables that are sent, if any.
 #[derive(Debug, Clone, Default)]
 pub struct SnapshotOptions {
     /// `snapshot.mode` (initial).
@@ -368,6 +377,6 @@ pub enum SnapshotMode {
     InitialOnly,
     /// Never (`never` in older versions).
     NoData,
-    /// When there is no slot, or the slot has lost WAL.
+    /// Without a slot, or with one that has lost WAL.
     WhenNeeded,
 }

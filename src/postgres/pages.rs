@@ -6,13 +6,13 @@ use super::sql::Sql;
 use super::{Error, TableFacts};
 use crate::wal::Oid;
 
-/// A range has at most so many pages: 64 MiB with pages of 8 KiB.
+/// Most pages of a range: 64 MiB with pages of 8 KiB.
 const PAGES_MAX: u32 = 8192;
 
-/// And at least so many, unless the table has fewer: a statement costs as much as some pages.
+/// Fewest pages of a range, unless the table has fewer: a statement costs as much as some pages.
 const PAGES_MIN: u32 = 64;
 
-/// Each connection has about so many ranges of a table: they take unequally long.
+/// Approximate number of a table's ranges for each connection, because ranges take unequally long.
 const RANGES_PER_CONNECTION: u32 = 4;
 
 /// The rows of a table that stand on these pages. In one snapshot each row stands on one page, so that each is in one of the
@@ -25,7 +25,7 @@ pub(crate) struct PageRange {
     pub(crate) to: Option<u32>,
 }
 
-/// How large a table is, and where it stands.
+/// Size of a table, and the file of its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TableSize {
     pub(crate) pages: u32,
@@ -49,8 +49,9 @@ impl PageRange {
     /// The whole table.
     pub(crate) const ALL: Self = Self { from: 0, to: None };
 
-    /// Divides what it has of a table of so many pages between so many connections, in the order of its pages. The last range has no end: a
-    /// table may have grown since, and one that others inherit from has more pages than its own.
+    /// Divides the range of a table with this number of pages between this number of connections, in the
+    /// order of its pages. The last range has no end: a table may have grown since, and one that others
+    /// inherit from has more pages than its own.
     pub(crate) fn divide(self, pages: u32, connections: u32) -> Vec<Self> {
         let wanted = pages / connections.saturating_mul(RANGES_PER_CONNECTION).max(1);
         let length = wanted.clamp(PAGES_MIN, PAGES_MAX);
@@ -65,13 +66,13 @@ impl PageRange {
         ranges
     }
 
-    /// How many of a table's pages are in it.
+    /// Returns the number of a table's pages that are in it.
     pub(crate) fn pages(self, of: u32) -> u32 {
         self.to.unwrap_or(of).min(of).saturating_sub(self.from)
     }
 
-    /// What a statement that reads the whole table lacks to read this range; only the row versions of a transaction and of later
-    /// ones, if one is given.
+    /// Returns the condition to add to a statement that reads the whole table, so that it reads this range;
+    /// only the row versions of a transaction and of later ones, if one is given.
     pub(crate) fn condition(self, since: Option<u32>) -> String {
         let mut conditions = Vec::new();
         // What is frozen is older than any; its age may seem to be anything, so that it is read too often at worst.
@@ -100,7 +101,8 @@ from unnest($1::oid[]) with ordinality t(oid, place) left join pg_class c on c.o
 order by t.place";
 
 impl Sql {
-    /// How many rows each of the tables has, as the catalog estimates it; one that was never analyzed has none.
+    /// Reads the catalog's estimate of the number of rows of each table; one that was never analyzed has
+    /// none.
     ///
     /// # Errors
     /// When the query fails.
@@ -111,7 +113,7 @@ impl Sql {
         rows.iter().map(|row| row.try_get(0).map_err(|error| Error::sql(DOING, error))).collect()
     }
 
-    /// How large each of the tables is now; one that is gone has no pages.
+    /// Reads the present size of each table; one that is gone has no pages.
     ///
     /// # Errors
     /// When the query fails.

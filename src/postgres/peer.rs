@@ -1,40 +1,41 @@
-//! Which service a session belongs to. `application_name` tells it to a second instance, which stands by for its own service only: rows of
-//! another one that has the same `slot.name` would never be sent.
+//! Identity of the service of a session. `application_name` contains it for a second instance, which stands
+//! by for its own service only: rows of another one that has the same `slot.name` would never be sent.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest as _, Sha256};
 
-/// What `application_name` our sessions carry begins with; it tells a second instance from a foreign program.
+/// Prefix of the sessions' `application_name`, which distinguishes a second instance from a foreign program.
 pub(crate) const APPLICATION: &str = "outboxd";
 
 /// The server cuts a longer `application_name` off.
 const APPLICATION_BYTES_MAX: usize = 63;
 
-/// How much of the digest stands for a slot name that is too long.
+/// Bytes of the digest that replaces a slot name that is too long.
 const DIGEST_BYTES: usize = 4;
 
 /// Between the slot's name and the digests; it is in no slot's name.
 const SEPARATOR: char = '#';
 
-/// How many hexadecimal digits each digest has.
+/// Hexadecimal digits of each digest.
 const DIGITS: usize = 4;
 
-/// What each digest is of, in their order.
+/// Subjects of the digests, in their order.
 const ASPECTS: [&str; 4] =
     ["another name", "another topic.prefix", "other lists of tables", "another Kafka cluster"];
 
-/// What makes two processes instances of one service, as digests. Zero is not known.
+/// Identity that makes two processes instances of one service, as digests. Zero is unknown.
 #[derive(Debug, Clone, Default)]
 pub struct Peer {
     configured: [u16; 3],
-    /// Where its events go. Known once that answers.
+    /// Destination of its events, once that is known.
     target: Arc<OnceLock<u16>>,
 }
 
 impl Peer {
-    /// Of the connector's name, what topics begin with, and the lists of what is captured, which may have any order.
+    /// Creates it from the connector's name, the prefix of topics, and the lists of what is captured, which
+    /// may have any order.
     #[must_use]
     pub fn new(name: &str, topic_prefix: &str, lists: &[&[String]]) -> Self {
         let sorted = |list: &&[String]| {
@@ -46,13 +47,13 @@ impl Peer {
         Self { configured: [name, topic_prefix, &lists.join("\0")].map(digest), target: Arc::default() }
     }
 
-    /// The place that events go to has said which one it is.
+    /// Stores the identity of the Kafka cluster, or other destination, once it is known.
     pub(crate) fn learn_target(&self, target: &str) {
         self.target.get_or_init(|| digest(target));
     }
 
-    /// The `application_name` of this service's sessions: another one for each slot, by which a second instance knows who takes the
-    /// snapshot, and the digests.
+    /// Returns the `application_name` of this service's sessions: a name for each slot, by which a second
+    /// instance recognises the one that sends the snapshot, and the digests.
     pub(crate) fn application(&self, slot: &str) -> String {
         let mut text = base(slot);
         text.push(SEPARATOR);
@@ -63,8 +64,8 @@ impl Peer {
         text
     }
 
-    /// In what a session of ours is another service's: nothing, or `another name, other lists of tables`. Sessions of an earlier outboxd
-    /// do not tell.
+    /// Returns the differences of an outboxd session to this service: nothing, or `another name, other lists
+    /// of tables`. Sessions of an earlier outboxd have no digests.
     pub(crate) fn differences(&self, application: &str) -> Option<String> {
         let (_, digests) = application.split_once(SEPARATOR)?;
         let digests: Vec<char> = digests.chars().collect();
@@ -77,7 +78,7 @@ impl Peer {
         (!different.is_empty()).then(|| different.join(", "))
     }
 
-    /// How a message tells of a session that is another service's.
+    /// Returns the part of a message about a session that is another service's.
     pub(crate) fn other(&self, application: &str) -> Option<String> {
         let ours = application.starts_with(APPLICATION);
         let differences = self.differences(application).filter(|_| ours)?;
@@ -90,7 +91,7 @@ impl Peer {
     }
 }
 
-/// What people are shown of an `application_name`: ours without the digests.
+/// Returns an `application_name` for display: outboxd's own without the digests.
 pub(crate) fn shown(application: &str) -> &str {
     match application.split_once(SEPARATOR) {
         Some((base, _)) if application.starts_with(APPLICATION) => base,
@@ -98,7 +99,8 @@ pub(crate) fn shown(application: &str) -> &str {
     }
 }
 
-/// A long slot name is cut, and a digest of it stands for the rest; the tilde is in no slot's name.
+/// Returns the name without digests. A long slot name is cut, and a digest of it replaces the rest; the tilde
+/// is in no slot's name.
 pub(crate) fn base(slot: &str) -> String {
     let room = APPLICATION_BYTES_MAX.saturating_sub(SEPARATOR.len_utf8() + DIGITS * ASPECTS.len());
     let whole = format!("{APPLICATION}/{slot}");
@@ -111,7 +113,7 @@ pub(crate) fn base(slot: &str) -> String {
     format!("{whole:.kept$}~{digest}")
 }
 
-/// Never zero.
+/// Returns a digest that is never zero.
 fn digest(text: &str) -> u16 {
     let digest = Sha256::digest(text.as_bytes());
     digest.as_slice().first_chunk().map_or(1, |bytes| u16::from_be_bytes(*bytes).max(1))

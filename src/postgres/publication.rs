@@ -7,22 +7,22 @@ use super::{Autocreate, Error, HandoverPhase, PublicationOptions, PublishedOpera
 /// SQLSTATE `read_only_sql_transaction`: a standby takes no statement that writes, nor does a session that may only read.
 pub(super) const READ_ONLY: &str = "25006";
 
-/// In PostgreSQL's order.
+/// Operations in PostgreSQL's order.
 const OPERATIONS: [&str; 4] = ["insert", "update", "delete", "truncate"];
 
-/// What was done about the publication.
+/// Result for the publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Publication {
-    /// It was there and serves.
+    /// Existed and is suitable.
     Adopted,
-    /// It was there; its tables were set anew.
+    /// Existed; its tables were set again.
     Altered,
-    /// It was made.
+    /// Created.
     Created,
 }
 
 impl PublicationOptions {
-    /// Makes or adopts the publication for the captured tables, as `publication.autocreate.mode` says.
+    /// Creates or adopts the publication for the captured tables, according to `publication.autocreate.mode`.
     ///
     /// # Errors
     /// When it is missing and may not be made, cannot serve, or the role may not make it.
@@ -67,7 +67,7 @@ impl PublicationOptions {
         }
     }
 
-    /// The statement that makes the publication, as this configuration wants it.
+    /// Returns the statement that creates the publication for this configuration.
     #[must_use]
     pub fn create_statement(&self, tables: &[&TableFacts]) -> String {
         let name = escape_identifier(&self.name);
@@ -79,7 +79,7 @@ impl PublicationOptions {
             Autocreate::Disabled | Autocreate::Filtered => format!(" FOR TABLE {}", list(tables)),
         };
         let mut settings = Vec::new();
-        // Whoever makes it by hand gets the narrow one: that is all an outbox needs.
+        // A publication created by hand is the narrow one: that is all an outbox needs.
         let narrow = self.autocreate == Autocreate::Disabled && !self.may_lack_tables;
         match &self.operations {
             PublishedOperations::Listed(operations) if !narrow => {
@@ -141,14 +141,14 @@ impl PublicationOptions {
 }
 
 impl PublicationFacts {
-    /// The operations that are needed and not published, as `publish` names them.
+    /// Returns the operations that are needed and not published, as `publish` names them.
     #[must_use]
     pub fn lacking(&self, needed: &PublishedOperations) -> Vec<&'static str> {
         let all = OPERATIONS.into_iter();
         all.filter(|name| has(needed.publish(), name) && !has(&self.operations, name)).collect()
     }
 
-    /// What it publishes and what is needed, as `publish` names them.
+    /// Returns the operations that are published or needed, as `publish` names them.
     #[must_use]
     pub fn widened(&self, needed: &PublishedOperations) -> String {
         let all = OPERATIONS.into_iter();
@@ -156,7 +156,7 @@ impl PublicationFacts {
         all.collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether inserts into this table, or into its partitions, are sent.
+    /// Returns whether inserts into this table, or into its partitions, are sent.
     #[must_use]
     pub fn publishes(&self, table: &TableFacts) -> bool {
         let named = |oid| self.tables.contains(&oid);
@@ -167,7 +167,7 @@ impl PublicationFacts {
     }
 }
 
-/// The error for a statement that writes, where nothing can be written.
+/// Returns the error for a statement that writes, where nothing can be written.
 pub(super) async fn unwritten(sql: &Sql, problem: &str, verb: &str, statement: &str) -> Result<Error, Error> {
     let place = primary_first(sql).await?;
     let who = if place.is_empty() {
@@ -183,7 +183,7 @@ fn has(operations: &str, name: &str) -> bool {
     operations.split(", ").any(|operation| operation == name)
 }
 
-/// Where a statement must be typed that a standby does not take.
+/// Returns the place where a statement must be run that a standby refuses.
 async fn primary_first(sql: &Sql) -> Result<&'static str, Error> {
     Ok(if sql.server().await?.in_recovery { "on the primary, " } else { "" })
 }

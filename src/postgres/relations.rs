@@ -1,4 +1,4 @@
-//! What the catalog says of single relations now.
+//! Queries for the present state of single relations.
 
 use super::Error;
 use super::sql::Sql;
@@ -8,24 +8,24 @@ use crate::wal::Oid;
 /// A relation, as far as it matters for whether it is captured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelationFacts {
-    /// Its schema.
+    /// Schema.
     pub schema: String,
-    /// Its name.
+    /// Name.
     pub name: String,
     /// The topmost table that it is a partition of.
     pub root: Option<NamedTable>,
-    /// Whether it inherits from another table, as a partition or otherwise.
+    /// True if it inherits from another table, as a partition or otherwise.
     pub inherits: bool,
 }
 
 /// A table and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedTable {
-    /// Its object id.
+    /// Object id.
     pub oid: Oid,
-    /// Its schema.
+    /// Schema.
     pub schema: String,
-    /// Its name.
+    /// Name.
     pub name: String,
 }
 
@@ -41,7 +41,7 @@ from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.oid = $1";
 
 impl Sql {
-    /// What a query sees of other transactions now.
+    /// Reads which other transactions a query sees at present.
     ///
     /// # Errors
     /// When the query fails.
@@ -52,7 +52,7 @@ impl Sql {
         sight.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
     }
 
-    /// The relation of this object id; `None` when it is gone.
+    /// Reads the relation of this object id; `None` when it is gone.
     ///
     /// # Errors
     /// When the query fails.

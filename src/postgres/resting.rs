@@ -20,17 +20,17 @@ pub(super) trait Watched: AsyncRead + AsyncWrite + Unpin + Send + Sized {
 
 /// A socket whose reader can rest.
 ///
-/// A walsender sends each message with a system call of its own. The runtime is woken for each of them, also while nobody
-/// reads. So a socket that rests is not watched. The next read or write watches it again.
+/// A walsender sends each message with a system call of its own. The runtime is woken for each of them, even
+/// without a pending read. So a socket that rests is not watched. The next read or write watches it again.
 pub(super) enum Resting<S: Watched> {
     Watched(S),
     Rests(S::Unwatched),
-    /// It could not be handed from one to the other.
+    /// The socket could not be converted.
     Lost,
 }
 
 impl<S: Watched> Resting<S> {
-    /// Nobody reads for a while.
+    /// Stops watching the socket until the next read or write.
     pub(super) fn rest(&mut self) -> io::Result<()> {
         *self = match mem::replace(self, Self::Lost) {
             Self::Watched(socket) => Self::Rests(socket.unwatch()?),

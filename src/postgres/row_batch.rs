@@ -6,14 +6,14 @@ use crate::pgoutput::{ColumnValue, Tuple};
 #[derive(Debug, Default)]
 pub(crate) struct RowBatch {
     bytes: Vec<u8>,
-    /// Of each column of each row; `None` is NULL.
+    /// Range of each column of each row; `None` is NULL.
     values: Vec<Option<Range<usize>>>,
     columns: usize,
     rows: usize,
 }
 
 impl RowBatch {
-    /// Takes a row. All of a batch have the same columns.
+    /// Adds a row. All of a batch have the same columns.
     pub(crate) fn push(&mut self, row: &Tuple<'_>) {
         (self.columns, self.rows) = (row.columns().len(), self.rows.saturating_add(1));
         for column in row.columns() {
@@ -28,17 +28,17 @@ impl RowBatch {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of rows.
     pub(crate) const fn len(&self) -> usize {
         self.rows
     }
 
-    /// How many bytes their values have.
+    /// Returns the number of bytes of their values.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// A row as it was read; `None` behind the last.
+    /// Returns a row as it was read; `None` behind the last.
     pub(crate) fn row(&self, index: usize) -> Option<Tuple<'_>> {
         let from = index.checked_mul(self.columns).filter(|_| index < self.rows)?;
         let values = self.values.get(from..from.checked_add(self.columns)?)?;

@@ -14,18 +14,18 @@ use crate::wal::Lsn;
 /// Creating a slot waits for every transaction that is running; Debezium's `internal.create.slot.command.timeout`.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// What it waits for on a standby before anything else, and who can help.
+/// Text about what creating a slot on a standby waits for, and the help against it.
 const ON_STANDBY: &str = " on a standby, which has to hear which transactions run on the primary (there, as a \
                           superuser: SELECT pg_log_standby_snapshot();),";
 
-/// How long, and how often, a slot that our own walsender still holds is tried again.
+/// Time for which a slot that the relay's own walsender still holds is tried again, and the interval.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 const RELEASE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// SQLSTATE `object_in_use`.
-const OBJECT_IN_USE: &str = "55006";
+pub(super) const OBJECT_IN_USE: &str = "55006";
 
-/// What PostgreSQL allows.
+/// Limit of PostgreSQL.
 const SLOT_NAME_BYTES_MAX: usize = 63;
 
 /// PostgreSQL 17, the first with failover slots.
@@ -36,17 +36,17 @@ const FAILOVER_VERSION_NUM: i32 = 170_000;
 pub struct Slot {
     /// `confirmed_flush_lsn`: where the stream begins.
     pub confirmed_flush_lsn: Lsn,
-    /// Whether this start made it.
+    /// True if this start made it.
     pub created: bool,
 }
 
 /// A temporary slot, and the snapshot that shows exactly what was committed before its consistent point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotSlot {
-    name: String,
-    /// Where the stream will begin.
+    pub(super) name: String,
+    /// Begin of the stream.
     pub consistent_point: Lsn,
-    /// The snapshot's name, for `SET TRANSACTION SNAPSHOT`; none of a snapshot that goes on.
+    /// The snapshot's name, for `SET TRANSACTION SNAPSHOT`; none of a snapshot that continues.
     pub snapshot: Option<String>,
 }
 
@@ -83,9 +83,7 @@ impl SlotOptions {
             return Err(self.lost(&reason));
         }
         self.check_two_phase(slot)?;
-        if let Some(pid) = slot.active_pid {
-            return Err(Error::SlotActive(slot.holder(name, pid, &self.peer)));
-        }
+        self.check_free(slot)?;
         let confirmed_flush_lsn = slot.confirmed_flush_lsn.unwrap_or_default();
         if confirmed_flush_lsn > slot.server_lsn {
             let reason = format!(
@@ -96,6 +94,14 @@ impl SlotOptions {
             return Err(self.lost(&reason));
         }
         Ok(Slot { confirmed_flush_lsn, created: false })
+    }
+
+    /// Refuses a slot that another session has.
+    pub(super) fn check_free(&self, slot: &SlotFacts) -> Result<(), Error> {
+        match slot.active_pid {
+            Some(pid) => Err(Error::SlotActive(slot.holder(self.name.as_str(), pid, &self.peer))),
+            None => Ok(()),
+        }
     }
 
     /// Makes the slot.
@@ -135,7 +141,7 @@ impl SlotOptions {
         Ok(SnapshotSlot { name, consistent_point, snapshot: Some(snapshot) })
     }
 
-    /// Turns the temporary slot into the lasting one, at the same position. The lasting slot therefore exists only once
+    /// Copies the temporary slot to the lasting one, at the same position. The lasting slot therefore exists only once
     /// the snapshot has been sent: a crash before leaves nothing, and the next start takes a new snapshot.
     ///
     /// # Errors
@@ -153,12 +159,11 @@ impl SlotOptions {
             let alter = format!("ALTER_REPLICATION_SLOT {} (FAILOVER true)", escape_identifier(name));
             connection.command("making the slot a failover slot", &alter).await?;
         }
-        let drop = format!("DROP_REPLICATION_SLOT {}", escape_identifier(&temporary.name));
-        connection.command("dropping the temporary slot", &drop).await?;
         Ok(Slot { confirmed_flush_lsn: temporary.consistent_point, created: true })
     }
 
-    /// The slot that keeps the WAL while a snapshot is interrupted. A snapshot that is sent has none.
+    /// Returns the name of the slot that retains the WAL while a snapshot is interrupted. A snapshot that is
+    /// sent has none.
     #[must_use]
     pub fn aside(&self) -> String {
         let name = self.name.as_str();
@@ -196,7 +201,7 @@ impl SlotOptions {
         sql.query("dropping the slot of an interrupted snapshot", drop_it, &[&self.aside()]).await.map(drop)
     }
 
-    /// A temporary slot where that slot stands, for a snapshot that goes on.
+    /// Creates a temporary slot at the position of that slot, for a snapshot that continues.
     ///
     /// # Errors
     /// When the server refuses.
@@ -208,7 +213,7 @@ impl SlotOptions {
         Ok(SnapshotSlot { name, consistent_point: at, snapshot: None })
     }
 
-    /// Several instances may try at once; each has a temporary slot of its own.
+    /// Returns the name of a temporary slot. Several instances may try at once, so each has one of its own.
     fn temporary_name(&self, connection: &Connection) -> String {
         format!("{:.40}_snapshot_{}", self.name.as_str(), connection.backend())
     }
@@ -229,7 +234,8 @@ impl SlotOptions {
         Err(Error::Precondition { problem: problem.to_owned(), cure: cure.to_owned() })
     }
 
-    /// The consistent point, and the name of the exported snapshot when there is one.
+    /// Creates a slot, and returns the consistent point, and the name of the exported snapshot when there is
+    /// one.
     async fn create_slot(
         &self,
         name: &str,
@@ -282,7 +288,7 @@ impl SlotOptions {
         }
     }
 
-    /// The error for a slot that stands beyond `acknowledged`, which was as far as this process ever confirmed.
+    /// Returns the error for a slot beyond `acknowledged`, which was as far as this process ever confirmed.
     #[must_use]
     pub fn moved_ahead(&self, confirmed: Lsn, acknowledged: Lsn) -> Error {
         let reason = format!(
@@ -294,8 +300,9 @@ impl SlotOptions {
         self.lost_unless(reason, &format!("start with -X outboxd.position.accept={confirmed}"))
     }
 
-    /// The error for a slot that stands beyond `from`, which was as far as it was confirmed when outboxd ran last. `age` is how
-    /// many seconds ago the last transaction before that committed; `accept` is the value that goes on nevertheless.
+    /// Returns the error for a slot beyond `from`, which was as far as it was confirmed when outboxd ran
+    /// last. `age` is the number of seconds since the last transaction before that committed; `accept` is the
+    /// value that continues nevertheless.
     #[must_use]
     pub fn moved_while_away(&self, (from, to): (Lsn, Lsn), age: Option<u64>, accept: Option<Lsn>) -> Error {
         let reason = format!(
@@ -317,8 +324,8 @@ impl SlotOptions {
         self.lost_unless(reason, &without)
     }
 
-    /// The error for a slot that was there when outboxd ran last, and is not any more. Without a value that accepts that, a slot
-    /// must be made by hand; where it stands can be accepted.
+    /// Returns the error for a slot that existed when outboxd ran last, and does not any more. Without a
+    /// value that accepts that, a slot must be created by hand; its position can be accepted.
     #[must_use]
     pub fn vanished_while_away(&self, from: Option<Lsn>, age: Option<u64>, accept: Option<Lsn>) -> Error {
         let Some(from) = from else { return self.vanished() };
@@ -340,13 +347,13 @@ impl SlotOptions {
         self.lost_unless(reason, &without)
     }
 
-    /// The error for a slot that was there earlier in this process and is not any more.
+    /// Returns the error for a slot that existed earlier in this process and does not any more.
     #[must_use]
     pub fn vanished(&self) -> Error {
         self.lost("it was dropped while outboxd used it; a new slot would begin after a gap")
     }
 
-    /// The error for a slot that is of no use any more.
+    /// Returns the error for a slot that has become unusable.
     #[must_use]
     pub fn lost(&self, reason: &str) -> Error {
         let drop = format!(
@@ -357,7 +364,7 @@ impl SlotOptions {
         self.lost_unless(reason.to_owned(), &drop)
     }
 
-    /// The same, with what begins anew without what was missed.
+    /// Returns that error, with the way to restart without what was missed.
     fn lost_unless(&self, reason: String, without: &str) -> Error {
         let cure = format!(
             "rows that were written since are no longer in the stream. Of an outbox, to send those that Kafka has not, and \
@@ -368,7 +375,7 @@ impl SlotOptions {
     }
 }
 
-/// What keeps a standby from losing a slot so.
+/// Settings that protect a standby from losing a slot so.
 const KEEP_ROWS: &str = "on the standby, ALTER SYSTEM SET hot_standby_feedback = on; and primary_slot_name keep the primary \
                          from taking them away";
 
@@ -378,7 +385,7 @@ fn since(age: Option<u64>) -> String {
 }
 
 impl SlotFacts {
-    /// Why the slot is of no use any more; `None` while it is.
+    /// Returns the reason for which the slot is unusable; `None` while it is usable.
     #[must_use]
     pub fn invalidation(&self) -> Option<String> {
         match self.invalidation_reason.as_deref() {

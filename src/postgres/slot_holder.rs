@@ -1,4 +1,4 @@
-/// Who holds the slot.
+/// Holder of the slot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("replication slot {slot:?} is held by process {pid} ({application}{client}){}", .other.as_deref().unwrap_or_default())]
 pub struct SlotHolder {
@@ -10,7 +10,7 @@ pub struct SlotHolder {
     pub application: String,
     /// ` at ADDRESS`, when it is known.
     pub client: String,
-    /// It is an outboxd, and another service's: what differs.
+    /// Differences, if it is an outboxd of another service.
     pub other: Option<String>,
     /// The slot is there; otherwise its holder sends the snapshot that comes before it.
     pub has_slot: bool,

@@ -1,4 +1,4 @@
-//! How an existing slot was made, and what that means for a relay.
+//! Kinds of existing slots, and what they mean for a relay.
 
 use postgres_protocol::escape::escape_identifier;
 
@@ -9,7 +9,7 @@ use super::{Error, SlotOptions};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SlotShortcoming {
     pub(crate) problem: String,
-    /// What to type.
+    /// Statement or setting to apply.
     pub(crate) cure: String,
 }
 

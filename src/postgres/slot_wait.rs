@@ -11,7 +11,8 @@ use super::sql::Sql;
 /// A slot is made in milliseconds. After this long it is worth a word what it waits for.
 const TOLD_AFTER: Duration = Duration::from_secs(3);
 
-/// Whom a session waits for. A transaction that was prepared for a two-phase commit has no session any more.
+/// Query for the sessions that a session waits for. A transaction that was prepared for a two-phase commit
+/// has no session any more.
 const BLOCKING: &str = "
 select b.pid, a.application_name, coalesce(extract(epoch from now() - a.xact_start)::bigint, 0), null::text
 from unnest(pg_blocking_pids($1)) b(pid) left join pg_stat_activity a on a.pid = b.pid where b.pid <> 0
@@ -20,7 +21,8 @@ select 0, null, extract(epoch from now() - p.prepared)::bigint, p.gid
 from pg_locks l join pg_prepared_xacts p on p.transaction = l.transactionid
 where l.pid = $1 and l.locktype = 'transactionid' and not l.granted";
 
-/// Who keeps a slot from being made: PostgreSQL waits until all transactions have ended that run when it begins.
+/// Transaction that delays the creation of a slot: PostgreSQL waits until all transactions have ended that
+/// run when it begins.
 #[derive(Debug, PartialEq, Eq)]
 struct OldTransaction {
     holder: Holder,
@@ -33,7 +35,7 @@ enum Holder {
     Prepared { gid: String },
 }
 
-/// Makes the slot by this command of that session, and says in the log what it waits for when it takes long.
+/// Creates the slot by this command of that session, and logs what it waits for when it takes long.
 pub(super) async fn told<T>(slot: &str, (sql, backend): (&Sql, i32), command: impl Future<Output = T>) -> T {
     let mut command = pin!(command);
     tokio::select! {
@@ -41,7 +43,7 @@ pub(super) async fn told<T>(slot: &str, (sql, backend): (&Sql, i32), command: im
         outcome = &mut command => return outcome,
         () = sleep(TOLD_AFTER) => {}
     }
-    // Whoever may not ask waits all the same.
+    // A role that may not query them waits all the same.
     for old in blocking(sql, backend).await.unwrap_or_default() {
         tracing::warn!(
             slot, waits_for = %old, to_end_it = old.holder.end(),
@@ -71,7 +73,7 @@ impl OldTransaction {
 }
 
 impl Holder {
-    /// The statement that ends the transaction.
+    /// Returns the statement that ends the transaction.
     fn end(&self) -> String {
         match self {
             Self::Session { pid, .. } => format!("SELECT pg_terminate_backend({pid});"),

@@ -19,7 +19,7 @@ pub(crate) struct SnapshotReader {
     connection: Connection,
 }
 
-/// What the reader has come to.
+/// Step of the reader.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -68,7 +68,7 @@ impl SnapshotReader {
         self.connection.use_role_names().await
     }
 
-    /// The id of the transaction that reads. A standby gives none, and Debezium tells 0 there.
+    /// Reads the id of the reading transaction. A standby gives none, and Debezium sends 0 there.
     ///
     /// # Errors
     /// When the query fails.
@@ -82,7 +82,8 @@ impl SnapshotReader {
         xid.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
     }
 
-    /// The oldest transaction that had not ended: what it and later ones have written may not be seen.
+    /// Reads the oldest transaction that had not ended: what it and later ones have written may not be
+    /// visible.
     ///
     /// # Errors
     /// When the query fails.
@@ -94,7 +95,7 @@ impl SnapshotReader {
             .ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
     }
 
-    /// Keeps a table from being written anew until this session ends.
+    /// Prevents a table from being rewritten until this session ends.
     ///
     /// # Errors
     /// When the query fails.
@@ -122,7 +123,7 @@ impl SnapshotReader {
         self.connection.send(|out| frontend::query(statement, out)).await
     }
 
-    /// The next step of the table that is being read.
+    /// Returns the next step of the table that is being read.
     ///
     /// # Errors
     /// When the server refuses the statement or the connection breaks.
@@ -158,7 +159,7 @@ const fn is_aside(tag: u8) -> bool {
 }
 
 impl SnapshotOptions {
-    /// The statement of the user's that reads a table, if there is one.
+    /// Returns the user's statement that reads a table, if there is one.
     pub(crate) fn own_statement(&self, table: &TableFacts) -> Option<&str> {
         let name = format!("{}.{}", table.schema, table.name);
         self.overrides
@@ -167,7 +168,7 @@ impl SnapshotOptions {
             .map(|(_, statement)| statement.as_str())
     }
 
-    /// The statement that reads a table.
+    /// Returns the statement that reads a table.
     #[must_use]
     pub fn statement(&self, table: &TableFacts, columns: &[ColumnDescription]) -> String {
         if let Some(statement) = self.own_statement(table) {

@@ -17,18 +17,20 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Bytes that the peer has not acknowledged for this long end the connection.
 const USER_TIMEOUT: Duration = Duration::from_secs(60);
-/// What the kernel may keep of a server nearby before it is read; Linux takes twice of it, and no more than `net.core.rmem_max`.
+/// Receive buffer for a server nearby; Linux uses twice of it, and no more than `net.core.rmem_max`.
 ///
-/// A walsender sends each message at once. While the window is open each is a packet of its own, with its acknowledgement; when it
-/// is full the sender's kernel gathers what follows. A small window therefore halves what a walsender spends on the network. The
-/// kernel would let it grow to megabytes, because we let data gather.
+/// A walsender sends each message at once. While the window is open each is a packet of its own, with its
+/// acknowledgement; when it is full the sender's kernel gathers what follows. A small window therefore halves
+/// what a walsender spends on the network. The kernel would let it grow to megabytes, because we let data
+/// gather.
 const NEARBY_RECEIVE_BYTES: usize = 212_992;
 /// A server that takes longer to connect may be far away, and there a small window limits how much is on its way.
 const NEARBY: Duration = Duration::from_millis(5);
 
 /// Anything that carries the protocol.
 pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
-    /// Nobody reads for a while: what comes meanwhile wakes nobody.
+    /// Stops watching the socket until the next read or write: what arrives meanwhile does not wake the
+    /// runtime.
     fn rest(&mut self) -> io::Result<()>;
 }
 
@@ -44,7 +46,7 @@ impl<S: Watched> Transport for SslStream<Resting<S>> {
     }
 }
 
-/// For the simulation.
+/// Transport of the simulation.
 #[cfg(test)]
 impl Transport for tokio::io::Empty {
     fn rest(&mut self) -> io::Result<()> {
@@ -58,7 +60,7 @@ pub(super) struct Socket {
     pub(super) server_end_point: Option<Vec<u8>>,
 }
 
-/// Connects as `database.sslmode` says.
+/// Connects with the mode of `database.sslmode`.
 pub(super) async fn connect(options: &ServerOptions, tls: &Tls, mode: SslMode) -> Result<Socket, Error> {
     let connecting = connect_within(options, tls, mode);
     timeout(options.connect_timeout, connecting).await.unwrap_or_else(|_| {
@@ -101,7 +103,7 @@ async fn connect_within(options: &ServerOptions, tls: &Tls, mode: SslMode) -> Re
     Ok(Socket { transport: Box::new(stream), server_end_point })
 }
 
-/// Asks for TLS. Exactly one byte is read in plain text: whatever a man in the middle adds to it ends up in the
+/// Requests TLS. Reads exactly one byte in plain text: whatever a man in the middle adds to it ends up in the
 /// handshake and breaks it.
 async fn server_speaks_tls(stream: &mut TcpStream) -> io::Result<bool> {
     let mut request = bytes::BytesMut::new();
@@ -117,7 +119,8 @@ async fn server_speaks_tls(stream: &mut TcpStream) -> io::Result<bool> {
     }
 }
 
-/// The reason a certificate was not trusted says more than OpenSSL's error.
+/// Makes the error of a handshake. The reason a certificate was not trusted is more precise than OpenSSL's
+/// error.
 fn handshake_error(error: openssl::ssl::Error, ssl: &SslRef) -> io::Error {
     let verdict = ssl.verify_result();
     if verdict == openssl::x509::X509VerifyResult::OK {

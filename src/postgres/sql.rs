@@ -5,10 +5,12 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, SimpleQueryRow};
 
 use super::connection::TlsSetup;
+use super::credential;
 use super::error::server_error;
 use super::grants::ALL_ROWS;
 use super::login::{CATALOG_NAMES, ROLE_NAMES, SESSION};
 use super::{Error, ServerOptions, SslMode, login};
+use crate::secret::Secret;
 
 /// Older servers have no such limit, and refuse a session that sets it.
 const UNLIMITED_TRANSACTIONS: &str =
@@ -32,12 +34,20 @@ impl Sql {
     /// # Errors
     /// When the server cannot be reached, TLS fails, or the login or a statement is refused.
     pub async fn open(options: &ServerOptions, tls: &TlsSetup, application: &str) -> Result<Self, Error> {
-        let mut sql = match Self::open_in_mode(options, tls, options.tls.mode, application).await {
-            Err(Error::Login { .. }) if options.tls.mode == SslMode::Allow => {
-                Self::open_in_mode(options, tls, SslMode::Require, application).await
+        let mut login = credential::Login::begin(options).await?;
+        let mut sql = loop {
+            let attempt = |mode| Self::open_in_mode(options, login.password(), tls, mode, application);
+            let outcome = match attempt(options.tls.mode).await {
+                Err(Error::Login { .. }) if options.tls.mode == SslMode::Allow => {
+                    attempt(SslMode::Require).await
+                }
+                outcome => outcome,
+            };
+            match outcome {
+                Ok(sql) => break sql,
+                Err(error) => login.renew_after(error).await?,
             }
-            outcome => outcome,
-        }?;
+        };
         sql.execute("preparing the session", CATALOG_NAMES).await?;
         sql.execute("preparing the session", UNLIMITED_TRANSACTIONS).await?;
         sql.run_initial_statements(&options.initial_statements).await?;
@@ -62,6 +72,7 @@ impl Sql {
 
     async fn open_in_mode(
         options: &ServerOptions,
+        password: Option<&Secret>,
         tls: &TlsSetup,
         mode: SslMode,
         application: &str,
@@ -72,7 +83,7 @@ impl Sql {
         config.keepalives(options.tcp_keepalive);
         let setting = |(name, value): (&str, &str)| format!("-c {name}={}", value.replace(' ', "\\ "));
         config.options(SESSION.map(setting).join(" "));
-        if let Some(password) = &options.password {
+        if let Some(password) = password {
             config.password(password.expose());
         }
         config.ssl_mode(match mode {
@@ -133,7 +144,7 @@ impl Sql {
         self.execute("preparing the session", CATALOG_NAMES).await
     }
 
-    /// Whether the connection is gone.
+    /// Returns whether the connection is gone.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.client.is_closed()
@@ -152,7 +163,7 @@ impl Sql {
         self.within(doing, self.client.query(text, values)).await
     }
 
-    /// The first row of a query without parameters, each value as the server writes it.
+    /// Returns the first row of a query without parameters, each value as the server writes it.
     ///
     /// # Errors
     /// As [`Self::query`].
@@ -166,7 +177,7 @@ impl Sql {
         Ok(row.map(values))
     }
 
-    /// Sees whether a text is one statement that can be run; it is not run.
+    /// Checks that a text is one statement that can be run; it is not run.
     ///
     /// # Errors
     /// As [`Self::query`].
@@ -200,12 +211,21 @@ async fn drive(connection: impl Future<Output = Result<(), tokio_postgres::Error
     }
 }
 
-/// The replication connection is opened first and tells the finer reasons; here only a refusal is told from the rest.
+/// Makes the error of a connection. The replication connection is opened first and reports the finer reasons;
+/// here only a refusal is distinguished from the rest.
 fn open_error(options: &ServerOptions, error: tokio_postgres::Error) -> Error {
     match error.as_db_error() {
         Some(refusal) => login::refusal(options, server_error(refusal)),
+        None if is_password_missing(&error) => {
+            Error::PasswordMissing { address: options.address(), user: options.user.clone() }
+        }
         None => unreachable(options, std::io::Error::other(error)),
     }
+}
+
+/// Reports whether a password was asked for and there was none. tokio-postgres has no other sign of it.
+fn is_password_missing(error: &tokio_postgres::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|cause| cause.to_string() == "password missing")
 }
 
 fn unreachable(options: &ServerOptions, source: std::io::Error) -> Error {

@@ -11,16 +11,17 @@ use crate::error::{Class, Diagnose as _, chain};
 /// must change first. Everything else is asked for again: a code that is not in the table is `Transient`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The same statement is refused again until somebody changes a name, a right, a value or the statement.
+    /// Lasting: the same statement is refused again until a name, a right, a value or the statement is
+    /// changed.
     Lasting,
-    /// The code alone does not tell: what is missing may come back. It is definite when the same code has come back for
+    /// Doubtful: the missing object may come back. It is definite when the same code has recurred for
     /// [`DOUBT_LASTS`], with nothing sent meanwhile.
     Doubtful,
     /// The same statement may succeed later.
     Transient,
 }
 
-/// For how long a doubtful code must come again before it is definite.
+/// Time for which a doubtful code must recur before it is definite.
 pub(crate) const DOUBT_LASTS: Duration = Duration::from_secs(300);
 
 /// The longest prefix decides. In PostgreSQL's order, as in its table of error codes (errcodes.txt).
@@ -106,18 +107,23 @@ impl Verdict {
 }
 
 impl Error {
-    /// Whether another session has cancelled the statement, or `statement_timeout` has.
+    /// Returns whether another session has cancelled the statement, or `statement_timeout` has.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.sqlstate() == Some("57014")
     }
 
-    /// Whether only asking again tells if the server's refusal is definite.
+    /// Returns whether only another attempt shows if the server's refusal is definite.
     pub(crate) fn is_doubtful(&self) -> bool {
-        self.sqlstate().is_some_and(|code| verdict(code) == Verdict::Doubtful)
+        let is_renewable = matches!(self, Self::Login { renewable: Some(_), .. });
+        is_renewable || self.sqlstate().is_some_and(|code| verdict(code) == Verdict::Doubtful)
     }
 
     /// Returns the definite error for a doubtful one that has lasted.
     pub(crate) fn that_lasts(&self) -> Self {
+        if let Self::Login { address, user, database, renewable: Some(_), source } = self {
+            let (address, user, database) = (address.clone(), user.clone(), database.clone());
+            return Self::Login { address, user, database, renewable: None, source: source.clone() };
+        }
         let seconds = DOUBT_LASTS.as_secs();
         Self::Precondition {
             problem: format!("{}: for {seconds} s each attempt has failed like this", chain(self)),

@@ -28,7 +28,7 @@ impl ReplicationStream {
         Ok(Self { connection })
     }
 
-    /// The next message in the buffer, or `None` when the socket must be read.
+    /// Returns the next message in the buffer, or `None` when the socket must be read.
     ///
     /// # Errors
     /// When the stream ends, cannot be understood, or the server reports an error.
@@ -55,7 +55,8 @@ impl ReplicationStream {
         self.connection.fill("streaming").await
     }
 
-    /// The caller does not read for a while: what the server sends meanwhile wakes nobody. It may be told again and again.
+    /// Stops watching the socket until the next read: what the server sends meanwhile does not wake the
+    /// runtime. May be called repeatedly.
     ///
     /// # Errors
     /// When the connection is broken.
@@ -76,8 +77,9 @@ impl ReplicationStream {
             .await
     }
 
-    /// Ends the stream: CopyDone, then everything the server still sends until it waits for another command, then goodbye. Behind its
-    /// own CopyDone the server lets the slot go: whoever wants it next is not told that it is in use.
+    /// Ends the stream: sends CopyDone, reads everything until the server waits for another command, and
+    /// terminates. Behind its own CopyDone the server releases the slot, so that the next client does not
+    /// find it in use.
     ///
     /// # Errors
     /// When the connection breaks before the server's CopyDone.
@@ -122,7 +124,7 @@ impl ReplicationStream {
                 })
             }
             BackendMessage::NoticeResponse(notice) => {
-                tracing::warn!(%lsn, notice = %notice, "the walsender says");
+                tracing::warn!(%lsn, notice = %notice, "notice of the walsender");
                 Ok(())
             }
             BackendMessage::ParameterStatus { .. } => Ok(()),
@@ -141,9 +143,10 @@ impl ReplicationStream {
     }
 }
 
-/// PostgreSQL 18 goes on without a publication that it does not find, and says so only in a warning: "skipped loading
-/// publication". `lc_messages` may translate that, so it is known by the fields that are never translated. It is the only
-/// warning with this SQLSTATE (`object_not_in_prerequisite_state`) in that file.
+/// Returns whether a notice means that PostgreSQL 18 continues without a publication that it does not find,
+/// which it reports only in a warning: "skipped loading publication". `lc_messages` may translate that, so it
+/// is known by the fields that are never translated. It is the only warning with this SQLSTATE
+/// (`object_not_in_prerequisite_state`) in that file.
 fn is_skipped_publication(notice: &ServerError) -> bool {
     notice.severity == "WARNING" && notice.code == "55000" && notice.file.as_deref() == Some("pgoutput.c")
 }
@@ -151,12 +154,12 @@ fn is_skipped_publication(notice: &ServerError) -> bool {
 /// For the simulation, which has a server without a socket.
 #[cfg(test)]
 impl ReplicationStream {
-    /// A stream that has just started and reads nothing on its own.
+    /// Creates a stream that has just started and reads nothing on its own.
     pub(crate) fn offline(message_bytes_max: usize) -> Self {
         Self { connection: Connection::offline(message_bytes_max) }
     }
 
-    /// What [`Self::fill`] would have read.
+    /// Adds bytes as [`Self::fill`] would read them.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.connection.feed(bytes);
     }
@@ -166,7 +169,7 @@ impl ReplicationStream {
 mod tests {
     use super::*;
 
-    /// A stream that was sent this notice.
+    /// Reads a stream that was sent this notice.
     fn noticed(fields: &str) -> Result<(), Error> {
         let mut stream = ReplicationStream::offline(1 << 20);
         let body = format!("{}\0\0", fields.replace('|', "\0"));

@@ -2,7 +2,7 @@ use super::catalog::TableFacts;
 use super::{Error, SnapshotOptions, TableOptions};
 use crate::connect::{NamePatterns, OptionError, OptionReader};
 
-/// Which tables are captured: Debezium's include and exclude lists.
+/// Captured tables: Debezium's include and exclude lists.
 #[derive(Debug, Default)]
 pub struct TableFilter {
     schema_include: NamePatterns,
@@ -11,7 +11,7 @@ pub struct TableFilter {
     /// The entries of `table.include.list` as they are written.
     entries: Vec<String>,
     table_exclude: NamePatterns,
-    /// Whether rows become change events. A router's tables are those of its outbox.
+    /// True if rows become change events. A router's tables are those of its outbox.
     is_of_changes: bool,
     /// `table.ignore.builtin=false`
     includes_builtin: bool,
@@ -33,7 +33,7 @@ impl TableFilter {
         OptionReader::alone(&|_| None, |options| Ok(Self::read(options, tables)))
     }
 
-    /// The same, with every mistake kept.
+    /// Reads the filter from the options, and collects every mistake.
     pub fn read(options: &mut OptionReader<'_>, tables: &TableOptions) -> Self {
         Self {
             schema_include: NamePatterns::read(options, "schema.include.list", &tables.schema_include),
@@ -48,21 +48,22 @@ impl TableFilter {
         }
     }
 
-    /// The same, with what `snapshot.include.collection.list` says.
+    /// Adds the tables of `snapshot.include.collection.list`.
     #[must_use]
     pub fn with_snapshot(self, options: &mut OptionReader<'_>, snapshot: &SnapshotOptions) -> Self {
         let in_snapshot = NamePatterns::read(options, "snapshot.include.collection.list", &snapshot.include);
         Self { in_snapshot, ..self }
     }
 
-    /// The same, of change events.
+    /// Marks the filter as one of change events.
     #[must_use]
     pub fn of_changes(self) -> Self {
         Self { is_of_changes: true, ..self }
     }
 
-    /// Whether a table is unlogged and left aside for it: its changes never reach the WAL. One that a list names is meant, and
-    /// refused. One that an expression finds, or that is captured with all others, is often somebody's for a while.
+    /// Returns whether a table is unlogged and skipped for it: its changes never reach the WAL. One that a
+    /// list names is meant, and refused. One that an expression finds, or that is captured with all others,
+    /// is often a temporary one of a user.
     #[must_use]
     pub fn passes_over(&self, table: &TableFacts) -> bool {
         let name = format!("{}.{}", table.schema, table.name);
@@ -70,19 +71,19 @@ impl TableFilter {
         !table.logged && self.is_of_changes && !self.entries.iter().any(is_named) && !self.is_signals(table)
     }
 
-    /// Whether tables are named at all. If not, a table is captured for its columns.
+    /// Returns whether tables are named at all. If not, a table is captured for its columns.
     #[must_use]
     pub fn names_tables(&self) -> bool {
         !self.table_include.is_empty()
     }
 
-    /// Whether a table of this name is captured, as far as names decide.
+    /// Returns whether a table of this name is captured, as far as names decide.
     #[must_use]
     pub fn matches(&self, schema: &str, table: &str) -> bool {
         self.left_out_by(schema, table).is_none()
     }
 
-    /// The option that keeps a table of this name from being captured.
+    /// Returns the option that excludes a table of this name.
     #[must_use]
     pub fn left_out_by(&self, schema: &str, table: &str) -> Option<&'static str> {
         let full = format!("{schema}.{table}");
@@ -99,27 +100,27 @@ impl TableFilter {
         rules.into_iter().find_map(|(list, leaves_out)| leaves_out.then_some(list))
     }
 
-    /// Whether it is the signalling table, whose rows are in no snapshot.
+    /// Returns whether it is the signalling table, whose rows are in no snapshot.
     #[must_use]
     pub fn is_signals(&self, table: &TableFacts) -> bool {
         self.signals.as_ref().is_some_and(|signals| *signals == format!("{}.{}", table.schema, table.name))
     }
 
-    /// Whether a snapshot of all captured tables has the rows of this one.
+    /// Returns whether a snapshot of all captured tables has the rows of this one.
     #[must_use]
     pub fn is_in_snapshot(&self, table: &TableFacts) -> bool {
         let name = format!("{}.{}", table.schema, table.name);
         !self.is_signals(table) && (self.in_snapshot.is_empty() || self.in_snapshot.matches(&name))
     }
 
-    /// Tables are read by a snapshot in the order in which these have their names, as Debezium reads them.
+    /// Returns the names in whose order a snapshot reads tables, as Debezium does.
     #[must_use]
     pub const fn order(&self) -> &NamePatterns {
         &self.table_include
     }
 
-    /// The captured ones among `tables`. A partition is captured with its root and not named itself, unless it is
-    /// matched and the root is not.
+    /// Returns the captured ones among `tables`. A partition is captured with its root and not named itself,
+    /// unless it is matched and the root is not.
     ///
     /// # Errors
     /// When a captured table never reaches the WAL.
@@ -154,7 +155,7 @@ impl TableFilter {
 }
 
 impl TableFacts {
-    /// The name as SQL wants it.
+    /// Returns the name, quoted for SQL.
     #[must_use]
     pub fn quoted(&self) -> String {
         let quote = postgres_protocol::escape::escape_identifier;

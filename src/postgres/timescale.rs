@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use super::Error;
 use super::sql::Sql;
 
-/// What the catalog says.
+/// Contents of TimescaleDB's catalog.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct TimescaleFacts {
     /// Schema and name of each chunk, and of its hypertable.
@@ -24,7 +24,7 @@ const CHUNKS: &str = "
 select c.schema_name::text, c.table_name::text, h.schema_name::text, h.table_name::text
 from _timescaledb_catalog.chunk c join _timescaledb_catalog.hypertable h on h.id = c.hypertable_id";
 
-/// From 2.29 on.
+/// Query for 2.29 and later.
 const CHUNKS_BY_OID: &str = "
 select n.nspname::text, r.relname::text, h.schema_name::text, h.table_name::text
 from _timescaledb_catalog.chunk c join pg_class r on r.oid = c.relid join pg_namespace n on n.oid = r.relnamespace
@@ -38,7 +38,7 @@ select h.schema_name::text, h.table_name::text, a.user_view_schema::text, a.user
 from _timescaledb_catalog.continuous_agg a join _timescaledb_catalog.hypertable h on h.id = a.mat_hypertable_id";
 
 impl Sql {
-    /// What TimescaleDB's catalog says.
+    /// Reads TimescaleDB's catalog.
     ///
     /// # Errors
     /// When the extension is not installed, is of no known version, or a query fails.
@@ -81,7 +81,7 @@ fn get(error: tokio_postgres::Error) -> Error {
     Error::sql(DOING, error)
 }
 
-/// Whether chunks are told by their object ids instead of their names.
+/// Returns whether chunks are identified by their object ids instead of their names.
 fn has_oids(version: &str) -> Option<bool> {
     let mut parts = version.split('.');
     let (major, minor): (u32, u32) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);

@@ -50,7 +50,7 @@ impl Tls {
         Ok(Self { connector: builder.build(), verify_hostname: options.mode == SslMode::VerifyFull })
     }
 
-    /// For the SQL connection.
+    /// Returns the connector of the SQL connection.
     pub(super) fn make_connect(&self) -> MakeTlsConnector {
         let mut make = MakeTlsConnector::new(self.connector.clone());
         let verify_hostname = self.verify_hostname;
@@ -61,14 +61,15 @@ impl Tls {
         make
     }
 
-    /// For the replication connection: a session towards `host`.
+    /// Returns a session towards `host` for the replication connection.
     pub(super) fn session(&self, host: &str) -> io::Result<Ssl> {
         let config = self.connector.configure()?.verify_hostname(self.verify_hostname);
         Ok(config.into_ssl(host)?)
     }
 }
 
-/// `require` looks at the certificate only when an authority is named, as libpq does.
+/// Returns whether the certificate is verified. `require` does so only when an authority is named, as libpq
+/// does.
 const fn verifies(options: &TlsOptions) -> bool {
     match options.mode {
         SslMode::VerifyCa | SslMode::VerifyFull => true,
@@ -77,7 +78,7 @@ const fn verifies(options: &TlsOptions) -> bool {
     }
 }
 
-/// PEM as libpq wants it, or PKCS#8 DER as pgjdbc does.
+/// Reads a key: PEM as for libpq, or PKCS#8 DER as for pgjdbc.
 fn read_key(path: &Path, password: Option<&Secret>) -> io::Result<PKey<Private>> {
     let bytes = fs::read(path)?;
     let password = password.map(|secret| secret.expose().as_bytes());
@@ -97,7 +98,8 @@ fn unusable(option: &'static str, path: &Path, source: io::Error) -> Error {
     Error::TlsFile { option, path: path.display().to_string(), source }
 }
 
-/// The hash of the server's certificate, for SCRAM's channel binding `tls-server-end-point` (RFC 5929 §4.1).
+/// Returns the hash of the server's certificate, for SCRAM's channel binding `tls-server-end-point` (RFC 5929
+/// §4.1).
 pub(super) fn server_end_point(ssl: &SslRef) -> Option<Vec<u8>> {
     let certificate = ssl.peer_certificate()?;
     let signature = certificate.signature_algorithm().object().nid().signature_algorithms()?;

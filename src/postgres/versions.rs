@@ -1,5 +1,5 @@
-//! Versions of the catalog's rows: they change even when what a row says is the same again. All queries are cheap, so
-//! that they can be asked every second.
+//! Versions of the catalog's rows: they change even when a row is changed and changed back. All queries are
+//! cheap enough for every second.
 
 use postgres_protocol::escape::escape_identifier;
 use tokio_postgres::Row;
@@ -16,7 +16,7 @@ const SCHEMAS_VERSION_NUM: i32 = 150_000;
 /// A publication, as far as it matters for some tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicationVersion {
-    /// Its object id.
+    /// Object id.
     pub oid: Oid,
     /// `xmin` of its row.
     pub version: u32,
@@ -24,15 +24,15 @@ pub struct PublicationVersion {
     pub owner: Oid,
     /// `FOR ALL TABLES`.
     pub all_tables: bool,
-    /// Whether inserts are published.
+    /// True if inserts are published.
     pub inserts: bool,
     /// The published operations, as `publish` names them.
     pub operations: String,
     /// `publish_via_partition_root`
     pub via_root: bool,
-    /// Whether tables are named in it that were not asked for.
+    /// True if tables are named in it that were not asked for.
     pub others: bool,
-    /// Those of the tables asked for that are named in it.
+    /// Requested tables that are named in it.
     pub members: Vec<Member>,
     /// The schemas that are named in it.
     pub schemas: Vec<SchemaMember>,
@@ -41,15 +41,15 @@ pub struct PublicationVersion {
 /// A table that is named in a publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// The object id of the membership, which a table that is taken out and put in again gets anew.
+    /// Object id of the membership, which changes when a table is removed and added again.
     pub oid: Oid,
     /// `xmin` of its row.
     pub version: u32,
     /// The table.
     pub table: Oid,
-    /// Whether a row filter sends some of its rows only.
+    /// True if a row filter sends some of its rows only.
     pub filtered: bool,
-    /// Whether a column list sends some of its columns only.
+    /// True if a column list sends some of its columns only.
     pub listed: bool,
 }
 
@@ -67,41 +67,42 @@ pub struct SchemaMember {
 /// A table, or a partition of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableVersion {
-    /// Its object id.
+    /// Object id.
     pub oid: Oid,
     /// The table asked for that it is, or is a partition of.
     pub root: Oid,
-    /// Its schema.
+    /// Schema.
     pub schema: String,
-    /// Its name.
+    /// Name.
     pub name: String,
     /// The table that it is a partition of, as SQL wants it.
     pub parent: Option<String>,
     /// Every table that it is a partition of, directly or not.
     pub ancestors: Vec<Oid>,
-    /// What it is stored as.
+    /// Storage of the rows.
     pub storage: Storage,
     /// `relfilenode`: where its rows are. Zero when it has none of its own.
     pub filenode: Oid,
     /// `reltoastrelid`: where its long values are. Zero when there is no such table.
     pub toast: Oid,
-    /// `relfilenode` of the sequences that belong to it, since PostgreSQL 15: unlogging a table writes them anew.
+    /// `relfilenode` of the sequences that belong to it, since PostgreSQL 15: unlogging a table rewrites
+    /// them.
     pub sequences: Vec<u32>,
 }
 
 /// A table that was found by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundTable {
-    /// Its object id and its name.
+    /// Object id and name.
     pub table: NamedTable,
     /// Every table that it is a partition of, directly or not.
     pub ancestors: Vec<Oid>,
 }
 
-/// Where the rows of a table are.
+/// Storage of a table's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Storage {
-    /// In the WAL as well.
+    /// Also in the WAL.
     Logged,
     /// Not in the WAL.
     Unlogged,
@@ -162,13 +163,13 @@ select exists(
     where r.gone::text = '0' and r.command::text::bigint <= c.cmin::text::bigint)";
 
 impl TableVersion {
-    /// The name as SQL wants it.
+    /// Returns the name, quoted for SQL.
     #[must_use]
     pub fn quoted(&self) -> String {
         format!("{}.{}", escape_identifier(&self.schema), escape_identifier(&self.name))
     }
 
-    /// The name as messages have it.
+    /// Returns the name for messages.
     #[must_use]
     pub fn full_name(&self) -> String {
         format!("{}.{}", self.schema, self.name)
@@ -176,7 +177,7 @@ impl TableVersion {
 }
 
 impl Sql {
-    /// The publication of this name, as far as it matters for these tables.
+    /// Reads the publication of this name, as far as it matters for these tables.
     ///
     /// # Errors
     /// When a query fails.
@@ -215,7 +216,7 @@ impl Sql {
         }))
     }
 
-    /// These tables and all their partitions; those that are gone are not among them.
+    /// Reads these tables and all their partitions, without those that are gone.
     ///
     /// # Errors
     /// When the query fails.
@@ -226,7 +227,7 @@ impl Sql {
         rows.iter().map(table_version).collect()
     }
 
-    /// A text that is another one when a table has come, is gone, or has another name or schema.
+    /// Returns a text that changes when a table is created or dropped, or gets another name or schema.
     ///
     /// # Errors
     /// When the query fails.
@@ -239,7 +240,7 @@ impl Sql {
         Ok(names.map_err(|error| Error::sql(DOING, error))?.unwrap_or_default())
     }
 
-    /// The tables that inherit from these otherwise than as partitions, and their names as SQL wants them.
+    /// Reads the tables that inherit from these otherwise than as partitions, and their names quoted for SQL.
     ///
     /// # Errors
     /// When the query fails.
@@ -254,7 +255,8 @@ impl Sql {
         rows.iter().map(child).collect::<Result<_, _>>().map_err(|error| Error::sql(DOING, error))
     }
 
-    /// Whether the last change of a table was an ALTER TABLE that has rewritten its rows, as far as some of its rows show that.
+    /// Returns whether the last change of a table was an ALTER TABLE that has rewritten its rows, as far as
+    /// some of its rows show that.
     ///
     /// # Errors
     /// When the query fails, or the role may not read the table.
@@ -265,7 +267,7 @@ impl Sql {
         Ok(altered.map_err(|error| Error::sql(DOING, error))?.unwrap_or_default())
     }
 
-    /// The tables that have these names, of schema and table, now.
+    /// Reads the tables that have these names, of schema and table, at present.
     ///
     /// # Errors
     /// When the query fails.
@@ -331,7 +333,7 @@ fn table_version(row: &Row) -> Result<TableVersion, Error> {
     })
 }
 
-/// `xmin`, which comes as text.
+/// Returns `xmin`, which the server sends as text.
 fn version(row: &Row, column: usize) -> Result<u32, Error> {
     const DOING: &str = "reading the version of a catalog row";
     let text: &str = row.try_get(column).map_err(|error| Error::sql(DOING, error))?;

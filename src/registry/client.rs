@@ -27,14 +27,14 @@ impl Client {
         Ok(Self { options, tls })
     }
 
-    /// Where it is, with commas between several addresses and without credentials.
+    /// Returns its addresses, separated by commas and without credentials.
     #[must_use]
     pub fn addresses(&self) -> String {
         let addresses: Vec<String> = self.options.addresses.iter().map(ToString::to_string).collect();
         addresses.join(",")
     }
 
-    /// Whether it is the same registry, reached in the same way.
+    /// Returns whether it is the same registry, reached in the same way.
     #[must_use]
     pub fn is_alike(&self, other: &Self) -> bool {
         let reached = |client: &Self| {
@@ -44,7 +44,8 @@ impl Client {
         reached(self) == reached(other)
     }
 
-    /// The id of a schema, which is registered when the options say so. Asks once; the caller may try again.
+    /// Returns the id of a schema, which is registered if the options allow it. Requests once; the caller may
+    /// try again.
     ///
     /// # Errors
     /// When no address answers, or the registry has no id for it.
@@ -53,7 +54,7 @@ impl Client {
         self.ask(&request, |answer, address| answer.id(&self.options, registration, address)).await
     }
 
-    /// The schema that it gave this id; `None` when it has given it to none. Asks once.
+    /// Returns the schema that has this id; `None` when none has it. Requests once.
     ///
     /// # Errors
     /// When no address answers as a registry does.
@@ -61,7 +62,7 @@ impl Client {
         self.ask(&Request::schema(id), |answer, address| answer.schema(&self.options, address)).await
     }
 
-    /// Whether it answers at all.
+    /// Checks whether it responds at all.
     ///
     /// # Errors
     /// When no address answers, or not as a registry does.
@@ -69,7 +70,7 @@ impl Client {
         self.ask(&Request::types(), |answer, address| answer.check(&self.options, address, None)).await
     }
 
-    /// Asks one address after the other, until one answers for good.
+    /// Requests one address after the other, until one has a final answer.
     async fn ask<T>(
         &self,
         request: &Request,

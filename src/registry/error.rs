@@ -3,7 +3,7 @@ use std::io;
 use crate::error::{Class, Diagnose, Exit};
 use crate::key_store;
 
-/// What can go wrong between us and the schema registry.
+/// Failures between outboxd and the schema registry.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,11 +12,11 @@ pub enum Error {
     Unreachable {
         /// Scheme, host and port.
         address: String,
-        /// Why not.
+        /// Reason why not.
         #[source]
         source: io::Error,
     },
-    /// It answers that it cannot answer just now.
+    /// Answer that it cannot handle requests at present.
     #[error("the schema registry at {address} is not able to answer: {status} {reason}")]
     Unavailable {
         /// Scheme, host and port.
@@ -29,12 +29,12 @@ pub enum Error {
     /// The file with the authorities that are trusted cannot be used.
     #[error(transparent)]
     KeyStore(#[from] key_store::Error),
-    /// The certificates that were said cannot be used.
+    /// The configured certificates cannot be used.
     #[error("{option} cannot be used")]
     Certificates {
         /// The option.
         option: String,
-        /// Why not.
+        /// Reason why not.
         #[source]
         source: io::Error,
     },
@@ -47,7 +47,7 @@ pub enum Error {
         status: u16,
         /// Its own words.
         reason: String,
-        /// What to set.
+        /// Setting to change.
         cure: String,
     },
     /// The schema is not there, and we must not register it.
@@ -57,7 +57,7 @@ pub enum Error {
         subject: String,
         /// Its own words.
         reason: String,
-        /// What to set or to run.
+        /// Setting to change, or command to run.
         cure: String,
     },
     /// The schema contradicts the subject's compatibility rule.
@@ -75,7 +75,7 @@ pub enum Error {
         subject: String,
         /// Its own words.
         reason: String,
-        /// What to set.
+        /// Setting to change.
         cure: &'static str,
     },
     /// `use.latest.version`: the latest version is not what the rows are.
@@ -91,7 +91,7 @@ pub enum Error {
         address: String,
         /// The HTTP status.
         status: u16,
-        /// What came.
+        /// Unexpected answer.
         reason: String,
     },
 }

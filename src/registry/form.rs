@@ -1,4 +1,5 @@
-//! Whether two schemas are of one form: what is encoded with one reads the same with the other as writer's schema.
+//! Comparison of the forms of two schemas: what is encoded with one reads the same with the other as writer's
+//! schema.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +8,8 @@ use crate::connect::converter::registered::SchemaType;
 /// Annotations of a JSON Schema: no value is written otherwise for them.
 const ANNOTATIONS: [&str; 5] = ["$schema", "$id", "title", "description", "default"];
 
-/// Whether two schemas have the same types in the same places. Defaults, documentation and properties do not count.
+/// Returns whether two schemas have the same types in the same places. Defaults, documentation and properties
+/// do not count.
 pub(super) fn is_same(kind: SchemaType, one: &str, other: &str) -> bool {
     if kind == SchemaType::Protobuf {
         return words(one).eq(words(other));
@@ -22,7 +24,7 @@ pub(super) fn is_same(kind: SchemaType, one: &str, other: &str) -> bool {
     form(one).is_some_and(|one| form(other) == Some(one))
 }
 
-/// What stands in a `.proto` file, without the spaces between.
+/// Returns the characters of a `.proto` file without its spaces.
 fn words(text: &str) -> impl Iterator<Item = char> {
     text.chars().filter(|character| !character.is_whitespace())
 }
@@ -46,7 +48,7 @@ fn without_annotations(schema: Value) -> Value {
     }
 }
 
-/// Avro's Parsing Canonical Form, as far as it matters for a comparison.
+/// Returns Avro's Parsing Canonical Form, as far as it matters for a comparison.
 fn canonical(schema: &Value, namespace: &str) -> Value {
     match schema {
         Value::String(name) => Value::String(full_name(name, namespace)),

@@ -11,7 +11,7 @@ use super::protocol::{Answer, Request};
 use super::tls::Tls;
 use crate::http_client::{Address, Credentials, Transport, USER_AGENT, exchange, secure};
 
-/// How long one address may take for its answer.
+/// Timeout of one address.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 4 << 20;

@@ -5,7 +5,7 @@ use crate::http_client::{Address, Credentials};
 use crate::key_store::KeyStore;
 use crate::secret::Secret;
 
-/// How the registry is reached, and how it is asked.
+/// Connection to the registry, and the way of its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The option that names the converter, which every option here begins with.
@@ -14,7 +14,7 @@ pub struct Options {
     pub addresses: Vec<Address>,
     /// `basic.auth.*`, `bearer.auth.*`, or what stands in the addresses.
     pub credentials: Option<Credentials>,
-    /// How the id of a schema is found.
+    /// Lookup of a schema's id.
     pub lookup: Lookup,
     /// `normalize.schemas` (false): schemas that differ only in spelling are one.
     pub normalize: bool,
@@ -22,7 +22,7 @@ pub struct Options {
     pub tls: TlsOptions,
 }
 
-/// How the id of a schema is found.
+/// Lookup of a schema's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lookup {
     /// `auto.register.schemas=true`, the default; Apicurio's `apicurio.registry.auto-register`.
@@ -99,7 +99,8 @@ impl Options {
         }
     }
 
-    /// Refuses an option below the converter's key that nobody here reads: to ignore it could change the records.
+    /// Refuses an option below the converter's key that outboxd does not read: to ignore it could change the
+    /// records.
     ///
     /// # Errors
     /// When it is such an option.
@@ -277,7 +278,7 @@ impl Reader<'_, '_> {
         self.options.boolean(&format!("{}.{option}", self.key), default)
     }
 
-    /// The value, unless it is blank.
+    /// Returns the value, unless it is blank.
     fn text(&self, option: &str) -> Option<String> {
         self.options.filled(&format!("{}.{option}", self.key))
     }
@@ -287,7 +288,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// The Confluent interface beside Apicurio's own one.
+/// Returns the address of the Confluent interface beside Apicurio's own one.
 fn apicurio_address(text: &str) -> Option<Address> {
     let address = Address::parse(text)?;
     let root = address.path.split(APICURIO_PATH).next().unwrap_or_default();
@@ -308,7 +309,7 @@ mod tests {
     /// The converter's class, its options, a part of the error.
     type Case<'c> = (&'c str, Vec<(&'c str, &'c str)>, &'c str);
 
-    /// What the options of a value converter come to; they are written without `value.converter.`.
+    /// Parses the options of a value converter, which are given without `value.converter.`.
     fn parse(class: &str, said: Said<'_>) -> Result<Options, OptionError> {
         let get = |key: &str| match key.strip_prefix("value.converter") {
             Some("") => Some(class.to_owned()),

@@ -8,10 +8,10 @@ use super::form;
 use super::options::{Lookup, Options};
 use crate::connect::converter::registered::{Registration, SchemaId, SchemaType, WrittenSchema};
 
-/// What of a subject stands in a path as it is.
+/// Characters of a subject that are literal in a path.
 const SUBJECT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// How much of an answer that is not understood is told.
+/// Characters of an unexpected answer that are shown.
 const SHOWN_CHARACTERS: usize = 200;
 
 /// A question to the registry.
@@ -33,7 +33,7 @@ pub(super) struct Answer {
 }
 
 impl Request {
-    /// Asks for the id of a schema.
+    /// Makes the request for the id of a schema.
     pub(super) fn id(options: &Options, registration: &Registration) -> Self {
         let subject = utf8_percent_encode(&registration.subject, SUBJECT);
         let body = Some(schema_body(registration).to_string());
@@ -49,19 +49,19 @@ impl Request {
         }
     }
 
-    /// Asks for the schema with an id.
+    /// Makes the request for the schema with an id.
     pub(super) fn schema(SchemaId(id): SchemaId) -> Self {
         Self { path: format!("/schemas/ids/{id}"), body: None }
     }
 
-    /// Asks for something that every registry has.
+    /// Makes the request for something that every registry has.
     pub(super) fn types() -> Self {
         Self { path: "/schemas/types".to_owned(), body: None }
     }
 }
 
 impl Answer {
-    /// The id that was asked for with [`Request::id`].
+    /// Returns the id that was requested with [`Request::id`].
     pub(super) fn id(
         &self,
         options: &Options,
@@ -81,7 +81,7 @@ impl Answer {
         Ok(SchemaId(id))
     }
 
-    /// The schema that was asked for with [`Request::schema`]; `None` when there is none.
+    /// Returns the schema that was requested with [`Request::schema`]; `None` when there is none.
     pub(super) fn schema(&self, options: &Options, address: &str) -> Result<Option<WrittenSchema>, Error> {
         if self.status == 404 && self.is_of_the_registry() {
             return Ok(None);
@@ -94,7 +94,7 @@ impl Answer {
         Ok(Some(WrittenSchema { kind, text: text.to_owned() }))
     }
 
-    /// Whether it is an answer at all.
+    /// Checks whether it is a valid answer at all.
     pub(super) fn check(
         &self,
         options: &Options,
@@ -133,12 +133,13 @@ impl Answer {
         Error::Unexpected { address: address.to_owned(), status: self.status, reason: self.reason() }
     }
 
-    /// A registry's errors have a number of their own; a proxy's or a wrong path's have not.
+    /// Returns whether an error comes from the registry: its errors have a number of their own, a proxy's or
+    /// a wrong path's have not.
     fn is_of_the_registry(&self) -> bool {
         serde_json::from_slice::<Value>(&self.body).is_ok_and(|body| body.get("error_code").is_some())
     }
 
-    /// The registry's own words.
+    /// Returns the registry's own words.
     fn reason(&self) -> String {
         let object: Value = serde_json::from_slice(&self.body).unwrap_or_default();
         let text = match object.get("message").and_then(Value::as_str) {
@@ -150,7 +151,7 @@ impl Answer {
     }
 }
 
-/// A schema of no type is Avro's, also to registries that know no other.
+/// Makes the body of a schema. One of no type is Avro's, also to registries that support no other.
 fn schema_body(registration: &Registration) -> Value {
     match registration.kind {
         SchemaType::Avro => json!({ "schema": registration.text }),

@@ -3,7 +3,7 @@ use super::{Client, Error, Options};
 use crate::connect::converter::registered::{Registration, SchemaId, Side, WrittenSchema};
 use crate::http_client::Address;
 
-/// The option of commands that are only told where a registry is.
+/// Option of commands that get only the address of a registry.
 const COMMAND_LINE: &str = "--schema-registry";
 
 /// The registries of the converters that need one.
@@ -14,7 +14,7 @@ pub struct Registries {
 }
 
 impl Registries {
-    /// The registries that these options name, for keys and for values.
+    /// Creates clients of the registries that these options name, for keys and for values.
     ///
     /// # Errors
     /// When certificates cannot be read.
@@ -22,7 +22,8 @@ impl Registries {
         Ok(Self { key: key.map(Client::new).transpose()?, value: value.map(Client::new).transpose()? })
     }
 
-    /// One registry of all records, which `--schema-registry` names and which is only asked for schemas.
+    /// Creates a client of one registry for all records, which `--schema-registry` names and which is only
+    /// queried for schemas.
     ///
     /// # Errors
     /// When the system's certificates cannot be read.
@@ -31,12 +32,12 @@ impl Registries {
         Self::new(Some(options.clone()), Some(options))
     }
 
-    /// Each of them.
+    /// Returns each of them.
     pub fn clients(&self) -> impl Iterator<Item = &Client> {
         self.key.iter().chain(&self.value)
     }
 
-    /// Asks the registry of the record's part for the id of a schema, once.
+    /// Requests the id of a schema from the registry of the record's part, once.
     ///
     /// # Errors
     /// When there is no id.
@@ -44,7 +45,7 @@ impl Registries {
         self.client(registration.side)?.id(registration).await
     }
 
-    /// Asks the registry of a record's part for the schema with an id, once.
+    /// Requests the schema with an id from the registry of a record's part, once.
     ///
     /// # Errors
     /// When it does not answer.
@@ -52,7 +53,7 @@ impl Registries {
         self.client(side)?.schema(id).await
     }
 
-    /// Whether a record's part has a registry.
+    /// Returns whether a record's part has a registry.
     #[must_use]
     pub const fn has(&self, side: Side) -> bool {
         match side {
@@ -74,7 +75,7 @@ impl Registries {
 }
 
 impl Options {
-    /// One registry that is only asked for schemas, as the command line names it.
+    /// Makes options of one registry that is only queried for schemas, as the command line names it.
     fn at(address: Address) -> Self {
         Self {
             converter: COMMAND_LINE.to_owned(),
@@ -86,7 +87,7 @@ impl Options {
         }
     }
 
-    /// How credentials are told.
+    /// Returns how to set credentials.
     pub(super) fn login(&self) -> String {
         let converter = &self.converter;
         if converter == COMMAND_LINE {

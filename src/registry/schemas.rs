@@ -3,10 +3,10 @@ use std::collections::HashMap;
 use super::Registries;
 use crate::connect::converter::registered::{DecodeError, Decoder, SchemaId, Side, WrittenSchema, split};
 
-/// How many schemas are kept. With more, all are forgotten and asked for again.
+/// Most schemas that are stored. With more, all are forgotten and requested again.
 const SCHEMAS_MAX: usize = 1_000;
 
-/// The schemas that records were written with, and what the records say by them. Nothing is asked here.
+/// Schemas that records were written with, for decoding the records. Makes no requests.
 #[derive(Debug)]
 pub(crate) struct Schemas {
     keys: bool,
@@ -14,18 +14,18 @@ pub(crate) struct Schemas {
     known: HashMap<(Side, SchemaId), Result<Decoder, Unreadable>>,
 }
 
-/// What a key or a value says.
+/// Decoded key or value.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Written<'b> {
-    /// What it is: no id of a schema stands before it.
+    /// Plain: no id of a schema is before it.
     Plain(&'b [u8]),
     /// JSON, in the form of `JsonConverter` without schemas.
     Json(Vec<u8>),
-    /// Nobody can tell.
+    /// Not decodable.
     Unreadable(Unreadable),
 }
 
-/// Why nobody can tell what something says that has the id of a schema before it.
+/// Reason for which something with the id of a schema cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unreadable {
     #[error("the schema registry has no schema {0}")]
@@ -42,14 +42,14 @@ pub(crate) enum Unreadable {
 }
 
 impl Schemas {
-    /// Nothing is known yet. Only what has a registry is read by its schema.
+    /// Creates it without schemas. Only a side that has a registry is decoded.
     #[must_use]
     pub(crate) fn new(registries: &Registries) -> Self {
         let [keys, values] = [Side::Key, Side::Value].map(|side| registries.has(side));
         Self { keys, values, known: HashMap::new() }
     }
 
-    /// What a key or a value says, or whose schema must be asked for first.
+    /// Decodes a key or a value, or returns the schema that must be requested first.
     ///
     /// # Errors
     /// When a schema is not known.
@@ -70,7 +70,7 @@ impl Schemas {
         })
     }
 
-    /// Remembers what the registry has said.
+    /// Stores the registry's answer.
     pub(crate) fn learn(&mut self, side: Side, id: SchemaId, schema: Option<&WrittenSchema>) {
         let decoder = match schema {
             Some(schema) => Decoder::new(schema).map_err(|source| Unreadable::Decode { id: id.0, source }),
@@ -79,7 +79,7 @@ impl Schemas {
         self.remember(side, id, decoder);
     }
 
-    /// Remembers that the registry did not say it, and why not.
+    /// Stores that the registry did not return it, and why.
     pub(crate) fn give_up(&mut self, side: Side, id: SchemaId, reason: String) {
         self.remember(side, id, Err(Unreadable::NoAnswer { id: id.0, reason }));
     }
@@ -101,7 +101,8 @@ impl Schemas {
 }
 
 impl<'b> Written<'b> {
-    /// What can be compared and searched: text that is JSON, or the bytes themselves where nobody can tell.
+    /// Returns what can be compared and searched: text that is JSON, or the bytes themselves where they
+    /// cannot be decoded.
     #[must_use]
     pub(crate) fn or(self, bytes: &'b [u8]) -> std::borrow::Cow<'b, [u8]> {
         match self {

@@ -1,4 +1,4 @@
-//! The client against a server that says what it was asked.
+//! Tests of the client against a server that returns prepared answers.
 
 use std::fs;
 

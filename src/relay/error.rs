@@ -1,10 +1,11 @@
 mod kinds;
+mod row_name;
 
 use std::time::Duration;
 
-use super::capture::CaptureError;
-use super::exactly_once::{Mismatch, StateError};
-use super::position::RecordError;
+use super::capture::captured::CaptureError;
+use super::delivery::exactly_once::{Mismatch, StateError};
+use super::progress::position::RecordError;
 use crate::ack::LedgerError;
 use crate::error::{Class, Diagnose, Exit};
 use crate::outbox::{BindError, MessageError, RouteError};
@@ -16,7 +17,9 @@ use crate::wal::Lsn;
 use crate::wire::DecodeError;
 use crate::{kafka, postgres, registry};
 
-/// Why the relay stopped.
+pub(crate) use row_name::RowName;
+
+/// The reason why the relay stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -36,10 +39,15 @@ pub enum Error {
     #[error(transparent)]
     Capture(#[from] CaptureError),
     /// A row cannot be routed, converted or sent.
-    #[error("the row of {} of the transaction that committed at {} in table {table} cannot be sent", .position.change(), .position.commit_lsn)]
+    #[error(
+        "the row{} of {} of the transaction that committed at {}{} in table {table} cannot be sent",
+        .name.event(), .position.change(), .position.commit_lsn, .name.transaction()
+    )]
     Row {
         /// `schema.table`.
         table: String,
+        /// Its event id and transaction.
+        name: Box<RowName>,
         /// Which row.
         position: EventPosition,
         /// Why.
@@ -49,9 +57,9 @@ pub enum Error {
     /// A logical message cannot be routed, converted or sent.
     #[error("the logical message of {} of the transaction that committed at {}, with prefix {prefix:?}, cannot be sent", .position.change(), .position.commit_lsn)]
     Message {
-        /// What `pg_logical_emit_message` was given.
+        /// Prefix that `pg_logical_emit_message` was given.
         prefix: String,
-        /// Which message; one outside a transaction is the first of its own.
+        /// Message; one outside a transaction is the first of its own.
         position: EventPosition,
         /// Why.
         #[source]
@@ -60,7 +68,7 @@ pub enum Error {
     /// Kafka refused a row's record.
     #[error("a row of the transaction that committed at {commit_lsn} was refused by Kafka")]
     Refused {
-        /// Which transaction.
+        /// Transaction.
         commit_lsn: Lsn,
         /// Why.
         #[source]
@@ -71,7 +79,7 @@ pub enum Error {
         "a row of the transaction that committed at {commit_lsn} was refused by Kafka: it goes to the dead-letter topic"
     )]
     Condemned {
-        /// Which transaction.
+        /// Transaction.
         commit_lsn: Lsn,
         /// Why.
         #[source]
@@ -80,23 +88,23 @@ pub enum Error {
     /// No further key can be held back behind a dead letter.
     #[error("{} of the transaction that committed at {} is a dead letter, but {max} other keys are held already", .position.change(), .position.commit_lsn)]
     HeldKeysFull {
-        /// Which event.
+        /// Event.
         position: EventPosition,
         /// `outboxd.deadletterqueue.keys.max`
         max: usize,
     },
-    /// A letter would go without its value, which cleanup then deletes.
+    /// A dead letter would be written without its value, which cleanup then deletes.
     #[error(
         "{} of the transaction that committed at {} is too large for the dead-letter topic {topic} too ({bytes} bytes), and outboxd.cleanup.enable would \
          delete the only copy of it",
         .position.change(), .position.commit_lsn
     )]
     LetterTooLarge {
-        /// Which event.
+        /// Event.
         position: EventPosition,
         /// `errors.deadletterqueue.topic.name`
         topic: String,
-        /// About the size of the letter.
+        /// Approximate size of the dead letter.
         bytes: usize,
     },
     /// Kafka refused a heartbeat or a notification.
@@ -109,7 +117,7 @@ pub enum Error {
     Updated {
         /// `schema.table`.
         table: String,
-        /// Which transaction.
+        /// Transaction.
         commit_lsn: Lsn,
     },
     /// A pgoutput message cannot be decoded.
@@ -117,7 +125,7 @@ pub enum Error {
     Decode {
         /// Where.
         lsn: Lsn,
-        /// Which message, at which offset, and why.
+        /// Message, offset, and reason.
         #[source]
         source: DecodeError,
     },
@@ -127,7 +135,7 @@ pub enum Error {
     /// Messages in an impossible order.
     #[error(transparent)]
     Sequence(#[from] SequenceError),
-    /// The ledger was told something impossible: a bug of ours.
+    /// An impossible call of the ledger: a bug of outboxd.
     #[error("the acknowledgement ledger is inconsistent")]
     Ledger(#[from] LedgerError),
     /// The file of the stored offsets cannot be read or written.
@@ -150,18 +158,18 @@ pub enum Error {
         #[source]
         source: DecodeError,
     },
-    /// What is stored is no offset of Debezium's PostgreSQL connector.
+    /// The stored value is no offset of Debezium's PostgreSQL connector.
     #[error("{store} has a value under {key} that is not an offset of Debezium's PostgreSQL connector")]
     NoOffset {
         /// The topic or the file.
         store: String,
         /// Connector name and topic prefix.
         key: String,
-        /// What is wrong with it.
+        /// Fault of the offset.
         #[source]
         source: OffsetError,
     },
-    /// The stored offset belongs to another history: passing over what it says was sent would lose rows.
+    /// The stored offset belongs to another history: skipping what it describes as sent would lose rows.
     #[error("the offset in {store} is at {offset}, beyond the end of the server's WAL at {wal_end}")]
     OffsetAhead {
         /// The topic or the file.
@@ -171,14 +179,14 @@ pub enum Error {
         /// The end of the WAL.
         wal_end: Lsn,
     },
-    /// What tells how far the last Kafka transaction went is none of ours.
+    /// The state of the last Kafka transaction was not written by outboxd.
     #[error("topic {topic} has a value under {slot:?} that is not the state of a Kafka transaction")]
     NoState {
         /// `outboxd.exactly.once.state.topic`
         topic: String,
         /// `slot.name`
         slot: String,
-        /// What is wrong with it.
+        /// Fault of the state.
         #[source]
         source: StateError,
     },
@@ -189,7 +197,7 @@ pub enum Error {
         topic: String,
         /// `slot.name`
         slot: String,
-        /// What differs.
+        /// Difference.
         #[source]
         source: Mismatch,
     },
@@ -208,25 +216,25 @@ pub enum Error {
     StateWithoutSlot {
         /// `slot.name`.
         slot: String,
-        /// By the state.
+        /// End of the state.
         sent_up_to: Lsn,
     },
     /// The server that answers is not the one that this process has streamed from.
     #[error("this is not the server that outboxd has streamed from: {difference}")]
     OtherHistory {
-        /// What differs.
+        /// Difference.
         difference: String,
-        /// The value that begins anew on it, once that is known.
+        /// Value that accepts the history and restarts on it, once that is known.
         accept: Option<Lsn>,
     },
-    /// What is kept as the position cannot be read.
+    /// The stored position cannot be read.
     #[error("topic {topic:?} has a value under {key} that is not a position of outboxd")]
     NoPosition {
         /// `outboxd.position.topic`
         topic: String,
-        /// Which relay's.
+        /// Key of the relay.
         key: String,
-        /// What is wrong with it.
+        /// Fault of the position.
         #[source]
         source: RecordError,
     },
@@ -236,7 +244,7 @@ pub enum Error {
     /// A stop did not drain in time.
     #[error("{records} records were not acknowledged within {} s of the stop; they will be sent again", .within.as_secs())]
     Undrained {
-        /// How many.
+        /// Number of records.
         records: usize,
         /// `outboxd.shutdown.timeout.ms`.
         within: Duration,
@@ -271,7 +279,7 @@ impl Diagnose for Error {
             | Self::OtherHistory { .. }
             | Self::WentBack(_) => Class::Definite,
             Self::Condemned { .. } => Class::Transient,
-            // A fresh connection tells whether the fault was on the way.
+            // A fresh connection shows whether the fault was on the way.
             Self::Decode { .. } | Self::Relation(_) | Self::Sequence(_) => Class::Transient,
             Self::Ledger(_) => Class::Definite,
         }

@@ -1,97 +1,61 @@
-//! The relay: the one loop that knows both sides.
+//! The relay: the loop between PostgreSQL and Kafka.
 //!
 //! ```text
-//! supervisor ── open ──▶ link (connections, slot, stream)     again after every failure that a retry can mend
+//! supervisor ── open ──▶ link (connections, slot, stream)     again after every failure that can be retried
 //!     └──────── run ──▶ session (waits) ── core (decides) ── feed ── dispatch ── flight
 //!
 //! feed: rows become records. dispatch: what is known of them beforehand. flight: what comes back, and the ledger.
 //! ```
+//!
+//! The rooms, from bottom to top; each imports only those before it, and the files at the top of this folder:
+//!
+//! - [`time`]: clock, pauses.
+//! - [`capture`]: captured tables, publication, catalog.
+//! - [`delivery`]: records in flight, repeats, dead letters, exactly_once.
+//! - [`progress`]: the position, where it is stored, what a start makes of it.
+//! - [`pipeline`]: from a message to records and back to an LSN, without sockets and clocks.
+//! - [`snapshot`]: rows that are read instead of streamed.
+//! - [`background`]: tasks beside a session.
+//! - [`lifecycle`]: start, take-over, stream, drain, end.
 
-mod acknowledged;
-mod asking;
-mod backoff;
+mod background;
 mod capture;
-mod chunk_reader;
-mod cleaner;
-mod clock;
-mod comparison;
-mod control;
-mod core;
-mod dead_letters;
-mod delay;
-mod dispatch;
+mod delivery;
 mod error;
-mod exactly_once;
-mod feed;
-mod flight;
-mod heartbeat;
-mod heartbeat_query;
-mod hypertables;
-mod last_state;
-mod link;
-mod liveness;
-mod lookout;
-mod mailbox;
-mod memory;
-mod needs;
-mod newcomers;
-mod notification_posts;
-mod notifier;
-mod offset_file;
-mod offsets;
-mod opening;
+mod lifecycle;
 mod options;
 mod origin;
 mod parts;
-mod position;
-mod position_store;
-mod preflight;
-mod publication_guard;
-mod repeats;
-mod resolution;
-mod resolver;
-mod retry;
-mod route;
-mod selected;
-mod session;
-mod signal_channels;
-mod signals;
+mod pipeline;
+mod progress;
 #[cfg(test)]
 mod simulation;
-mod slot_guard;
-mod slot_start;
-mod slot_xmin;
 mod snapshot;
-mod snapshot_start;
-mod snapshots_left;
-mod standby;
-mod supervisor;
-mod table;
-mod takeover;
-mod tolerance;
-mod watcher;
+mod time;
 
-pub(crate) use capture::{in_the_publication, left_out, near_miss, not_in_the_wal};
-pub(crate) use cleaner::{OnlyCopies, Unsuited, ValuelessLetters, is_captured, suits};
-pub(crate) use comparison::first_start;
-pub use control::{Control, Target};
-pub(crate) use dead_letters::DeadLetters;
+pub(crate) use background::cleaner::{OnlyCopies, Unsuited, ValuelessLetters, is_captured, suits};
+pub(crate) use capture::captured::{in_the_publication, left_out, near_miss, not_in_the_wal};
+pub(crate) use capture::hypertables::learn as learn_hypertables;
+pub(crate) use capture::preflight::Capture;
+pub(crate) use capture::preflight::{OLDEST_VERSION_NUM, check_server, no_table, none_yet};
+pub(crate) use capture::resolution::relation_of;
+pub(crate) use capture::route::Route;
+pub(crate) use delivery::dead_letters::DeadLetters;
+pub(crate) use delivery::notification_posts::{NotificationPosts, PostOptions};
 pub use error::Error;
-pub(crate) use hypertables::learn as learn_hypertables;
-pub(crate) use notification_posts::{NotificationPosts, PostOptions};
-pub(crate) use offsets::{StoredOffset, stored_offset};
-pub(crate) use opening::is_our_own;
+pub use lifecycle::control::{Control, Target};
+pub(crate) use lifecycle::next_start::{NextStart, StartStep};
+pub(crate) use lifecycle::opening::is_our_own;
+pub use lifecycle::supervisor::Relay;
 pub(crate) use options::{
     DeadLetterOptions, Guarantee, GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options,
     PositionOptions, ProcessingFailure, SkippedOperations, TransactionOptions,
 };
 pub(crate) use parts::RelayParts;
-pub(crate) use position::Phase;
+pub(crate) use pipeline::signals::SIGNAL_PREFIX;
+pub(crate) use progress::comparison::FIRST_START;
+pub(crate) use progress::offsets::{StoredOffset, stored_offset};
+pub(crate) use progress::position::Phase;
 #[cfg(test)]
-pub(crate) use position::RecordError;
-pub(crate) use position_store::{KeptPosition, kept_position};
-pub(crate) use preflight::Capture;
-pub(crate) use preflight::{OLDEST_VERSION_NUM, check_server, no_table, none_yet};
-pub(crate) use resolution::relation_of;
-pub(crate) use route::Route;
-pub use supervisor::Relay;
+pub(crate) use progress::position::RecordError;
+pub(crate) use progress::position_store::{KeptPosition, kept_position};

@@ -20,9 +20,10 @@ pub struct Options {
     pub startup_timeout: Option<Duration>,
     /// `errors.max.retries` (-1, unlimited): how often a broken connection is mended before the process gives up.
     pub retries_max: Option<u32>,
-    /// `errors.tolerance=all`: a row that cannot be routed or converted is logged, counted and passed over.
+    /// `errors.tolerance=all`: a row that cannot be routed or converted is logged, counted and skipped.
     pub tolerate_rows: bool,
-    /// Where such rows and refused records go, with `errors.tolerance=all` and `errors.deadletterqueue.topic.name`.
+    /// Destination of such rows and of refused records, with `errors.tolerance=all` and
+    /// `errors.deadletterqueue.topic.name`.
     pub dead_letters: Option<DeadLetterOptions>,
     /// `event.processing.failure.handling.mode` (fail): what a row does that cannot be read.
     pub unreadable_rows: ProcessingFailure,
@@ -30,35 +31,35 @@ pub struct Options {
     pub skipped: SkippedOperations,
     /// Heartbeats, when `heartbeat.interval.ms` asks for them.
     pub heartbeat: Option<HeartbeatOptions>,
-    /// When the slot and the age of what is in flight are warned of.
+    /// Limits at which the slot and the age of records in flight are warned of.
     pub guard: GuardOptions,
-    /// Where Debezium keeps its source offset; `None` when the configuration does not say.
+    /// Debezium's offset storage; `None` when it is not configured.
     pub offsets: Option<OffsetOptions>,
-    /// Where the relay keeps its position.
+    /// Storage of the relay's position.
     pub position: PositionOptions,
     /// `outboxd.delivery.guarantee` (at_least_once): what is done about repeats.
     pub guarantee: Guarantee,
-    /// How transactions are made; `None` unless the guarantee is exactly-once.
+    /// Configuration of transactions; `None` unless the guarantee is exactly-once.
     pub transactions: Option<TransactionOptions>,
-    /// `outboxd.identity.headers` (false; with `tail_dedupe` true): whether records say where their event stands in the
-    /// source.
+    /// `outboxd.identity.headers` (false; with `tail_dedupe` true): whether records carry their event's
+    /// position in the source.
     pub identity_headers: bool,
-    /// Which signals are heard.
+    /// Enabled signals.
     pub(crate) signals: SignalOptions,
-    /// Where snapshots are told of.
+    /// Channels of notifications of snapshots.
     pub(crate) notifications: NotificationOptions,
-    /// Which rows are taken away.
+    /// Rows that are deleted.
     pub(crate) cleanup: CleanupOptions,
 }
 
 impl Options {
-    /// An empty window with the limits for records in flight.
+    /// Returns an empty window with the limits for records in flight.
     pub(super) const fn window(&self) -> Window {
         Window::new(self.inflight_records_max, self.inflight_bytes_max)
     }
 }
 
-/// Where the relay keeps its position; by default nowhere, so that what says so is the configuration.
+/// Storage of the relay's position; by default none, so that only the configuration enables it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PositionOptions {
     /// `outboxd.position.topic` (`__outboxd-positions`); `None` when it is empty: no position is kept.
@@ -67,21 +68,23 @@ pub struct PositionOptions {
     pub key: String,
     /// `outboxd.position.accept`: where a slot stands that is not where the relay left it, and that is gone on from.
     pub accept: Option<Lsn>,
+    /// `offset.mismatch.strategy=trust_slot` or `trust_greater_lsn`: continue from a slot that was moved ahead.
+    pub trusts_slot: bool,
 }
 
 /// `outboxd.delivery.guarantee`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Guarantee {
-    /// What was not confirmed comes again.
+    /// Unconfirmed events are repeated.
     #[default]
     AtLeastOnce,
-    /// At a start the ends of the topics tell what of it is there already.
+    /// The ends of the topics are read at a start, so that records in them are not repeated.
     TailDedupe,
-    /// Kafka transactions, with a record in each that says how far it goes.
+    /// Kafka transactions, with a record in each that names its end.
     ExactlyOnce,
 }
 
-/// How [`Guarantee::ExactlyOnce`] sends.
+/// Configuration of [`Guarantee::ExactlyOnce`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionOptions {
     /// `outboxd.exactly.once.state.topic`, or `__outboxd-state.<topic.prefix>`.
@@ -97,7 +100,7 @@ pub struct TransactionOptions {
 }
 
 impl TransactionOptions {
-    /// The `transactional.id`: the one that was given, or one that no other outbox has.
+    /// Returns the `transactional.id`: the configured one, or one that no other outbox has.
     #[must_use]
     pub fn transactional_id(&self, system_id: &str, slot: &str) -> String {
         match &self.id {
@@ -107,7 +110,7 @@ impl TransactionOptions {
     }
 }
 
-/// When the slot and the age of what is in flight are warned of.
+/// Limits at which the slot and the age of records in flight are warned of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuardOptions {
     /// `outboxd.slot.warn.bytes` (10 GiB): WAL that the slot holds back, and each doubling; 0 is never.
@@ -125,15 +128,16 @@ pub struct GuardOptions {
 pub struct DeadLetterOptions {
     /// `errors.deadletterqueue.topic.name`
     pub topic: String,
-    /// `errors.deadletterqueue.context.headers.enable` (false): whether letters say why they are there.
+    /// `errors.deadletterqueue.context.headers.enable` (false): whether dead letters carry their reason.
     pub context_headers: bool,
     /// `name`: the connector's.
     pub connector_name: String,
-    /// `outboxd.deadletterqueue.follow.key` (false): whether later events of a letter's topic and key follow it.
+    /// `outboxd.deadletterqueue.follow.key` (false): whether later events of a dead letter's topic and key
+    /// follow it.
     pub follow_key: bool,
     /// `outboxd.deadletterqueue.keys.max` (10 000): of how many keys, until the relay stops.
     pub keys_max: usize,
-    /// `outboxd.cleanup.enable`: rows are deleted once they are sent, so that no letter may go without its value.
+    /// `outboxd.cleanup.enable`: rows are deleted once they are sent, so no dead letter may lack its value.
     pub keeps_values: bool,
 }
 
@@ -151,20 +155,20 @@ pub struct HeartbeatOptions {
 /// `event.processing.failure.handling.mode`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessingFailure {
-    /// It stops the relay.
+    /// Stops the relay.
     Fail,
-    /// It is passed over, with a warning.
+    /// Skipped, with a warning.
     Warn,
-    /// It is passed over; the log tells it at its level debug.
+    /// Skipped, and logged at level debug.
     Skip,
 }
 
 /// The source offset that is taken over, and handed back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OffsetOptions {
-    /// Where it is kept.
+    /// Storage of the offset.
     pub store: OffsetStore,
-    /// Under `name` and `topic.prefix`.
+    /// Key, made of `name` and `topic.prefix`.
     pub key: OffsetKey,
     /// `offset.flush.interval.ms` (60 s): how often ours is stored.
     pub flush_interval: Duration,
@@ -181,7 +185,7 @@ pub enum OffsetStore {
     File(PathBuf),
 }
 
-/// The operations that `skipped.operations` leaves out.
+/// Operations excluded by `skipped.operations`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SkippedOperations {
     /// `c`: inserts; an outbox then sends nothing.

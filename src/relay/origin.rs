@@ -1,6 +1,6 @@
 use crate::wal::{SystemId, TimelineId};
 
-/// Which history the LSNs belong to. Positions of different origins must not be compared.
+/// History that LSNs belong to. Positions of different origins must not be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) system_id: SystemId,

@@ -1,7 +1,7 @@
-use super::dead_letters::DeadLetters;
-use super::notification_posts::NotificationPosts;
+use super::capture::route::Route;
+use super::delivery::dead_letters::DeadLetters;
+use super::delivery::notification_posts::NotificationPosts;
 use super::options::Options;
-use super::route::Route;
 use crate::kafka::{self, Producer};
 use crate::outbox::MessageOutbox;
 use crate::postgres::{self, Autocreate, TableFilter};
@@ -10,31 +10,31 @@ use crate::registry::Registries;
 /// Everything the relay is made of, once the configuration is understood.
 #[derive(Debug)]
 pub struct RelayParts {
-    /// How PostgreSQL is reached.
+    /// Connection to PostgreSQL.
     pub postgres: postgres::Options,
-    /// How Kafka is reached.
+    /// Connection to Kafka.
     pub kafka: kafka::Options,
     /// Limits and patience.
     pub relay: Options,
-    /// Which tables are captured.
+    /// Captured tables.
     pub tables: TableFilter,
-    /// What rows become.
+    /// Conversion from rows to records.
     pub(crate) route: Route,
     /// Logical messages as an outbox, when they are one.
     pub messages: Option<MessageOutbox>,
     /// The producer.
     pub producer: Producer,
-    /// Where events go that cannot be sent.
+    /// Destination of events that cannot be sent.
     pub dead_letters: Option<DeadLetters>,
-    /// Where notifications are posted to.
+    /// Destination of posted notifications.
     pub(crate) notification_posts: Option<NotificationPosts>,
     /// The schema registries of the converters that need one.
     pub registries: Registries,
 }
 
 impl RelayParts {
-    /// Whether a start without a captured table makes sense: when logical messages are events, and where the publication has, or may
-    /// get, tables that are made later.
+    /// Returns whether a start without a captured table makes sense: when logical messages are events, and
+    /// where the publication has, or may get, tables that are created later.
     pub(crate) fn may_capture_none(&self) -> bool {
         self.messages.is_some()
             || self.route.outbox().is_none() && self.postgres.publication.autocreate != Autocreate::Filtered

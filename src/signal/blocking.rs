@@ -4,9 +4,9 @@ use super::condition::expand;
 use super::notification::{Notification, SnapshotStatus};
 use super::{PgSnapshot, Recent, SnapshotRequest};
 use crate::connect::NamePatterns;
-use crate::connect::java_hash_map::{Made, in_order};
+use crate::connect::java::hash_map::{Made, in_order};
 
-/// The snapshots for which the stream waits, one after the other.
+/// The queue of blocking snapshots, for which the stream waits.
 #[derive(Debug, Default)]
 pub(crate) struct Blocking {
     waiting: VecDeque<VecDeque<ScanTable>>,
@@ -14,30 +14,30 @@ pub(crate) struct Blocking {
     notifications: VecDeque<Notification>,
 }
 
-/// A table that is to be read at once.
+/// A table of a blocking snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScanTable {
     /// `schema.table`
     pub(crate) table: String,
-    /// The SELECT that reads it; all rows without one.
+    /// The SELECT that reads it; `None` for all rows.
     pub(crate) statement: Option<String>,
 }
 
-/// What is to be done in the database.
+/// The next action in the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ScanAsk {
-    /// Begin with a table. With the first one a transaction begins, which sees all tables as they are now.
+    /// Begins a table. The first one also begins a transaction, which sees all tables in their present state.
     Begin(ScanTable),
-    /// More rows of it.
+    /// Reads more rows of the table.
     More,
-    /// All is read.
+    /// Ends the transaction.
     End,
 }
 
-/// What was read.
+/// The result of a [`ScanAsk`].
 #[derive(Debug)]
 pub(crate) enum Scanned {
-    /// Rows of the table; `more` may follow.
+    /// Rows of the table. `more` is true if further rows may follow.
     Rows { rows: Vec<Values>, more: bool, visible: Option<PgSnapshot> },
     /// The table cannot be read.
     Failed,
@@ -46,12 +46,12 @@ pub(crate) enum Scanned {
 }
 
 impl Scanned {
-    /// Whether rows of the table were read, which may be sent.
+    /// Reports whether there are rows that may be sent.
     pub(crate) fn has_rows(&self, sent: &Recent) -> bool {
         matches!(self, Self::Rows { rows, .. } if !rows.is_empty()) && self.is_seen(sent)
     }
 
-    /// Whether those who read have seen what the stream has sent.
+    /// Reports whether the reading transaction sees all transactions that the stream has sent.
     fn is_seen(&self, sent: &Recent) -> bool {
         match self {
             Self::Rows { visible: Some(visible), .. } => sent.are_seen_by(visible),
@@ -63,25 +63,26 @@ impl Scanned {
 /// The values of a row.
 pub(crate) type Values = Vec<Option<Vec<u8>>>;
 
-/// A row, and where it stands.
+/// A row with its place in the snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScannedRow {
     pub(crate) values: Values,
     pub(crate) first: bool,
     pub(crate) last: bool,
-    /// Its table is the first one, with or without rows, or the last one that has rows.
+    /// True if its table is the first one, with or without rows. `last_table` is true if it is the last one
+    /// that has rows.
     pub(crate) first_table: bool,
     pub(crate) last_table: bool,
-    /// It is the last row of the table that was read before the one that is read.
+    /// True if it is the last row of the table before the present one.
     pub(crate) is_of_table_before: bool,
 }
 
-/// The tables, as notifications tell them.
+/// The names of the tables, as notifications list them.
 #[derive(Debug)]
 struct Names {
-    /// In the order in which they are read.
+    /// The names in the order in which the tables are read.
     read: String,
-    /// As a Java set gives them.
+    /// The names in the order of a Java set.
     set: String,
 }
 
@@ -89,19 +90,20 @@ struct Names {
 struct Scan {
     tables: VecDeque<ScanTable>,
     names: Names,
-    /// Whether no table is done with.
+    /// True while the first table is not finished.
     is_first_table: bool,
-    /// Rows of the current one.
+    /// The number of rows of the present table.
     rows: u64,
-    /// A row waits until it is known whether it is the last one.
+    /// A row whose successor is not known, so that it may be the last one of its table.
     held: Option<Values>,
-    /// The last row of a table that is done with waits until it is known whether another one comes.
+    /// The last row of a finished table, which may be the last one of the snapshot.
     last: Option<ScannedRow>,
     next: Option<ScanAsk>,
 }
 
 impl Blocking {
-    /// One is asked for. `known` are the captured tables, and `order` says which are read first.
+    /// Queues a snapshot. `known` is the list of captured tables, and `order` is the order in which they are
+    /// read.
     pub(crate) fn execute(&mut self, request: &SnapshotRequest, known: &[String], order: &NamePatterns) {
         let mut tables = expand(&request.collections, known);
         order.arrange(&mut tables, String::clone);
@@ -117,12 +119,12 @@ impl Blocking {
         self.waiting.push_back(tables.collect());
     }
 
-    /// Whether the stream must wait.
+    /// Reports whether the stream must wait.
     pub(crate) fn is_running(&self) -> bool {
         self.current.is_some() || !self.waiting.is_empty()
     }
 
-    /// What is to be done in the database next.
+    /// Returns the next action in the database, if there is one.
     pub(crate) fn next_ask(&mut self) -> Option<ScanAsk> {
         if self.current.is_none() {
             let tables = self.waiting.pop_front()?;
@@ -140,11 +142,11 @@ impl Blocking {
         self.current.as_mut()?.next.take()
     }
 
-    /// Takes what was read; the rows of it may be sent.
+    /// Accepts the result of an action; returns the rows that may be sent.
     pub(crate) fn answer(&mut self, scanned: Scanned, sent: &Recent) -> Vec<ScannedRow> {
         let Some(mut scan) = self.current.take() else { return Vec::new() };
         let rows = match scanned {
-            // What the stream has sent before is not seen yet by those who read.
+            // The reading transaction does not see all transactions that the stream has sent.
             Scanned::Rows { .. } if !scanned.is_seen(sent) => {
                 scan.next = scan.tables.front().cloned().map(ScanAsk::Begin);
                 Vec::new()
@@ -154,7 +156,7 @@ impl Blocking {
                 self.end_table(&mut scan, "SQL_EXCEPTION");
                 very_last(&mut scan).into_iter().collect()
             }
-            // It begins with its first table again, unless it was at its end: rows may come twice.
+            // The present table is read again from its beginning, so its rows may be sent twice.
             Scanned::Lost => {
                 scan.next = scan.tables.front().cloned().map(ScanAsk::Begin);
                 (scan.held, scan.rows) = (None, 0);
@@ -168,14 +170,14 @@ impl Blocking {
         rows
     }
 
-    /// What is to be told next.
+    /// Removes and returns the next notification.
     pub(crate) fn next_notification(&mut self) -> Option<Notification> {
         self.notifications.pop_front()
     }
 
     fn take(&mut self, scan: &mut Scan, rows: Vec<Values>, more: bool) -> Vec<ScannedRow> {
         if scan.tables.is_empty() {
-            // The end was asked for.
+            // The result is that of the end of the transaction.
             return Vec::new();
         }
         let mut ready = Vec::with_capacity(rows.len().saturating_add(1));
@@ -234,7 +236,7 @@ impl Blocking {
 }
 
 impl Scan {
-    /// One more row of the current table.
+    /// Counts a row of the present table; returns it with its place.
     fn count(&mut self, values: Values) -> ScannedRow {
         let (first, first_table) = (self.rows == 0, self.is_first_table);
         self.rows = self.rows.saturating_add(1);
@@ -242,7 +244,7 @@ impl Scan {
     }
 }
 
-/// The last row of all, once all tables are read.
+/// Returns the last row of the snapshot, once all tables are read.
 fn very_last(scan: &mut Scan) -> Option<ScannedRow> {
     let last = if scan.tables.is_empty() { scan.last.take() } else { None };
     last.map(|row| ScannedRow { last_table: true, ..row })
@@ -338,7 +340,7 @@ mod tests {
             let names = notification.data.iter().find(|(name, _)| *name == TABLES);
             told.extend(names.map(|(_, names)| names.clone()));
         }
-        // Resolved, then the begin and the end of each.
+        // The resolved tables, then the begin and the end of each.
         let (sorted, read) = ("a,b,c", "c,a,b");
         assert_eq!(told, [sorted, sorted, read, sorted, read, sorted, read]);
     }

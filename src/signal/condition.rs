@@ -1,8 +1,8 @@
 use fancy_regex::Regex;
 
-use crate::connect::java_regex;
+use crate::connect::java;
 
-/// Which rows of a table are wanted: a filter, and a regular expression for the tables that it is for.
+/// A filter for the rows of a table, and a regular expression for the names of its tables.
 #[derive(Debug, Clone)]
 pub(crate) struct Condition {
     table: String,
@@ -11,13 +11,13 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// `None` when the expression cannot be read.
+    /// Compiles the expression; returns `None` if it is invalid.
     pub(crate) fn new(table: &str, filter: String) -> Option<Self> {
-        let pattern = java_regex::compile_ignoring_case(table).ok()?;
+        let pattern = java::regex::compile_ignoring_case(table).ok()?;
         Some(Self { table: table.to_owned(), pattern, filter })
     }
 
-    /// The filter, when it is for this table.
+    /// Returns the filter if it applies to this table.
     pub(crate) fn of(&self, table: &str) -> Option<&str> {
         let is_for = self.pattern.is_match(table).unwrap_or(false) || unquoted(&self.table) == table;
         is_for.then_some(self.filter.as_str())
@@ -30,12 +30,12 @@ impl PartialEq for Condition {
     }
 }
 
-/// The tables that a list of names and regular expressions names, each once. A name that matches none may be quoted, as in
-/// `public."My.Table"`; otherwise it stays as it is.
-pub(super) fn expand(names: &[String], known: &[String]) -> Vec<String> {
+/// Expands a list of names and regular expressions to the names of tables, each once. A name that matches
+/// none may be quoted, as in `public."My.Table"`; otherwise it is returned unchanged.
+pub(crate) fn expand(names: &[String], known: &[String]) -> Vec<String> {
     let mut expanded: Vec<String> = Vec::new();
     for name in names {
-        let pattern = java_regex::compile(name).ok().map(|(_, whole)| whole);
+        let pattern = java::regex::compile(name).ok().map(|(_, whole)| whole);
         let is_match = |table: &&String| {
             pattern.as_ref().is_some_and(|pattern| pattern.is_match(table).unwrap_or(false))
         };
@@ -53,7 +53,7 @@ pub(super) fn expand(names: &[String], known: &[String]) -> Vec<String> {
     expanded
 }
 
-/// Returns a name without the quotes around its parts; two quotes in a part are one of its own.
+/// Removes the quotes around the parts of a name; two quotes inside a part become one.
 pub(crate) fn unquoted(name: &str) -> String {
     name.replace("\"\"", "\0").replace('"', "").replace('\0', "\"")
 }

@@ -24,37 +24,38 @@ use telling::TABLES;
 
 /// The incremental snapshots of a session: one chunk of one table at a time.
 ///
-/// A chunk is read between two watermarks. The stream waits at the first one until the rows are here. A row whose key it changes
-/// behind that is taken out; at the second one the rest is sent. So nothing that is read comes behind something newer.
+/// A chunk is read between two watermarks. The stream waits at the first one until the rows have been read. A
+/// row whose key the stream changes after that is removed; at the second watermark the remaining rows are
+/// sent. So no row of a chunk follows a newer version of itself.
 #[derive(Debug)]
 pub(crate) struct Incremental {
     chunk_rows: usize,
-    /// Whether somebody is told how far it is.
+    /// True if notifications are enabled.
     tells: bool,
     new_id: fn() -> String,
-    /// The names of the captured tables: what patterns stand for.
+    /// The names of the captured tables, against which patterns are matched.
     known: Vec<String>,
     state: Checkpoint,
     checkpoints: Checkpoints,
     handed_over: HandedOver,
-    /// The signals of what commits before this were heeded in an earlier session.
+    /// The LSN before which all signals were executed in an earlier session.
     heeded: Lsn,
     stage: Stage,
-    /// Of the chunk: its watermarks carry it.
+    /// The id of the chunk, with which its watermarks begin.
     id: String,
-    /// On a standby: how far it had replayed before the chunk was read, and after it.
+    /// The replay positions of a standby before the chunk was read (`low`) and after it (`high`).
     low: Option<Lsn>,
     high: Option<Lsn>,
-    /// The table that the window was opened for.
+    /// The signal's id and the table for which the window was opened.
     opened_for: Option<(Option<String>, String)>,
     window: Window,
     /// The table of the window's rows.
     of: Option<(Oid, String)>,
-    /// Behind the rows that were read last.
+    /// The chunk key of the last row that was read.
     read_to: Option<ChunkKey>,
-    /// The last read did not see what the stream had sent: it is done again.
+    /// True if the last read did not see all transactions that the stream had sent, and is repeated.
     again: bool,
-    /// The stream has changed a row whose key it does not tell: any of the window's may be old.
+    /// True if the stream has changed a row without sending its key: any row of the window may be old.
     doubtful: bool,
     doubts: u32,
     notifications: VecDeque<Notification>,
@@ -62,15 +63,15 @@ pub(crate) struct Incremental {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing runs.
+    /// No chunk is in progress.
     Idle,
-    /// To be asked.
+    /// The step is the next to be requested.
     Ask(Step),
-    /// The answer is awaited.
+    /// The step was requested; its answer is pending.
     Asked(Step),
-    /// The stream has to come to the second watermark.
+    /// The chunk is read; the second watermark is pending in the stream.
     Filled,
-    /// It has, before the answer came to the question that wrote it.
+    /// The second watermark has arrived before the answer to its request.
     Passed,
 }
 
@@ -81,29 +82,29 @@ enum Step {
     Close,
 }
 
-/// What is to be done in the database.
+/// The next action in the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// The first watermark of this chunk is to be written.
+    /// Writes the first watermark of this chunk.
     Open { id: String, correlation: Option<String>, table: String },
-    /// Rows are to be read.
+    /// Reads rows. `again` is true for a repeated read.
     Read { request: ChunkRequest, again: bool },
-    /// The second watermark.
+    /// Writes the second watermark of this chunk.
     Close { id: String },
 }
 
-/// What has come of it.
+/// The result of an [`Ask`].
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// The watermark is written.
     Written,
-    /// A standby, which writes none, has replayed so far.
+    /// The replay position of a standby, which writes no watermarks.
     Replayed(Lsn),
-    /// Rows, or why there are none.
+    /// The rows, or the reason why there are none.
     Read(Result<Chunk, NoChunk>),
-    /// The server does not let us write watermarks.
+    /// PostgreSQL does not permit watermarks.
     Refused,
-    /// The connection was lost: it is not known what was done.
+    /// The connection was lost; it is unknown whether the action was done.
     Lost,
 }
 
@@ -115,7 +116,7 @@ pub(crate) struct Sendable {
 }
 
 impl Incremental {
-    /// Goes on from `kept`.
+    /// Continues from the stored checkpoint. `chunk_rows` is the number of rows of a chunk.
     pub(crate) fn new(chunk_rows: usize, tells: bool, new_id: fn() -> String, kept: KeptCheckpoint) -> Self {
         let KeptCheckpoint { heeded, state } = kept;
         let mut new = Self {
@@ -144,19 +145,19 @@ impl Incremental {
         new
     }
 
-    /// A captured table, by its name.
+    /// Adds a captured table, by its name.
     pub(crate) fn know(&mut self, table: String) {
         if !self.known.contains(&table) {
             self.known.push(table);
         }
     }
 
-    /// See [`Self::know`].
+    /// Returns the names of the captured tables, see [`Self::know`].
     pub(crate) fn known(&self) -> &[String] {
         &self.known
     }
 
-    /// Does what a signal says that came in the stream.
+    /// Executes a signal of the stream.
     pub(crate) fn heed(&mut self, signal: &Signal) {
         match &signal.action {
             Action::ExecuteSnapshot(request) if request.kind == SnapshotKind::Incremental => {
@@ -169,7 +170,8 @@ impl Incremental {
         }
     }
 
-    /// What is to be done in the database next. It waits for the answer then.
+    /// Returns the next action in the database, if there is one. No further one is returned before its
+    /// answer.
     pub(crate) fn next_ask(&mut self) -> Option<Ask> {
         let Stage::Ask(step) = self.stage else { return None };
         let Some(ask) = self.ask(step) else {
@@ -180,7 +182,7 @@ impl Incremental {
         Some(ask)
     }
 
-    /// Takes an answer. `sent` is what came in the stream before.
+    /// Accepts an answer. `sent` is the list of transactions that the stream has sent before.
     pub(crate) fn answer(&mut self, answer: Answer, sent: &Recent) {
         let stage = self.stage;
         match (stage, answer) {
@@ -195,41 +197,41 @@ impl Incremental {
         }
     }
 
-    /// Whether the stream, at the first watermark of a chunk, must wait for the chunk's rows.
+    /// Reports whether the stream, at the first watermark of a chunk, must wait for the chunk's rows.
     pub(crate) fn awaits_rows_at(&self, watermark: &str) -> bool {
         self.is_of_chunk(watermark) && self.lacks_rows()
     }
 
-    /// Whether what waited for a chunk's rows must go on waiting.
+    /// Reports whether the stream, which waits for a chunk's rows, must continue to wait.
     pub(crate) const fn lacks_rows(&self) -> bool {
         matches!(self.stage, Stage::Asked(Step::Open | Step::Read) | Stage::Ask(Step::Read))
     }
 
-    /// The stream has changed the row of this key.
+    /// Removes the row with this key from the window, because the stream has changed it.
     pub(crate) fn changed(&mut self, table: &str, key: &RowKey) {
         if self.is_reading(table) {
             self.window.forget(key);
         }
     }
 
-    /// The stream has changed a row of the table and does not tell its key.
+    /// Marks the window as possibly old: the stream has changed a row of the table without sending its key.
     pub(crate) fn changed_unknown(&mut self, table: &str) {
         self.doubtful |= self.is_reading(table);
     }
 
-    /// The stream has emptied the table.
+    /// Discards the rows of the window, because the stream has truncated the table.
     pub(crate) fn truncated(&mut self, table: &str) {
         if self.is_reading(table) {
             self.window.clear();
         }
     }
 
-    /// Whether rows of this table are in the window.
+    /// Reports whether the window has rows of this table.
     pub(crate) fn is_reading(&self, table: &str) -> bool {
         self.of.as_ref().is_some_and(|(_, name)| name == table)
     }
 
-    /// The stream has come to the second watermark of a chunk: its rows are to be sent there.
+    /// Closes the window at the second watermark of a chunk; returns its rows, which must be sent there.
     pub(crate) fn close(&mut self, watermark: &str) -> Option<Sendable> {
         if !self.is_of_chunk(watermark) || !matches!(self.stage, Stage::Filled | Stage::Asked(Step::Close)) {
             return None;
@@ -255,29 +257,30 @@ impl Incremental {
         of.map(|(table, _)| Sendable { table, rows })
     }
 
-    /// A transaction of the stream ends here, and what it has changed counts from here on.
+    /// Ends a transaction of the stream. The present state applies from its end LSN on.
     pub(crate) fn commit(&mut self, end_lsn: Lsn) {
         self.checkpoints.keep(end_lsn, &self.state);
         self.handed_over.end_transaction(end_lsn);
     }
 
-    /// Where a session goes on that begins here. All tickets before `settled` are.
+    /// Returns the checkpoint of a session that would begin at `frontier`, when all tickets before `settled`
+    /// are settled.
     pub(crate) fn at(&mut self, frontier: Lsn, settled: usize) -> KeptCheckpoint {
         let heeded = self.heeded.max(frontier);
         KeptCheckpoint { heeded, state: self.checkpoints.at(frontier, settled).clone() }
     }
 
-    /// Whether what a transaction says that commits here counts already.
+    /// Reports whether the signals of a transaction with this commit LSN were executed in an earlier session.
     pub(crate) fn has_heeded(&self, commit_lsn: Lsn) -> bool {
         commit_lsn < self.heeded
     }
 
-    /// No session will begin before this.
+    /// Discards the checkpoints before `frontier`: no session will begin there.
     pub(crate) fn forget_before(&mut self, frontier: Lsn, settled: usize) {
         self.checkpoints.at(frontier, settled);
     }
 
-    /// What is to be told next.
+    /// Removes and returns the next notification.
     pub(crate) fn next_notification(&mut self) -> Option<Notification> {
         self.notifications.pop_front()
     }
@@ -319,7 +322,7 @@ impl Incremental {
         self.opened_for = front.map(|front| (front.correlation.clone(), front.table.clone()));
     }
 
-    /// The window is opened anew: nobody waits for the old one.
+    /// Discards the window and opens another one; the watermarks of the old one are ignored.
     fn restart(&mut self) {
         self.window.clear();
         (self.of, self.read_to) = (None, None);
@@ -358,7 +361,7 @@ impl Incremental {
         };
         self.again = false;
         match read {
-            // A transaction that the stream has sent is not seen yet by those who read.
+            // The reading transaction does not see all transactions that the stream has sent.
             Ok(chunk) if !sent.are_seen_by(&chunk.visible) => {
                 self.again = true;
                 self.stage = Stage::Ask(Step::Read);
@@ -367,7 +370,8 @@ impl Incremental {
                 if self.state.columns.as_ref().is_some_and(|before| *before != columns) {
                     tracing::warn!(
                         table,
-                        "incremental snapshot: the table has another key now, and is read from its beginning"
+                        "incremental snapshot: the key of the table has changed; reading it from its \
+                         beginning"
                     );
                     self.state.forget_place();
                 }
@@ -384,17 +388,13 @@ impl Incremental {
             }
             Ok(_) => self.table_ends("SUCCEEDED"),
             Err(reason) => {
-                tracing::warn!(
-                    table,
-                    status = reason.status(),
-                    "incremental snapshot: the table is not read"
-                );
+                tracing::warn!(table, status = reason.status(), "incremental snapshot: the table is skipped");
                 self.table_ends(reason.status());
             }
         }
     }
 
-    /// Goes on with the next table, in the same window.
+    /// Ends the present table and continues with the next one, in the same window.
     fn table_ends(&mut self, status: &str) {
         self.tell_scan(status);
         self.state.queue.pop_front();
@@ -407,7 +407,7 @@ impl Incremental {
         }
     }
 
-    /// Watermarks cannot be written: none of the tables can be read.
+    /// Skips the present table, because watermarks cannot be written.
     fn give_up(&mut self) {
         self.window.clear();
         (self.of, self.read_to) = (None, None);
@@ -421,8 +421,8 @@ impl Incremental {
         self.start_chunk();
     }
 
-    /// Whether the chunk is read again, because its rows may be old. There is an end to that: else a table that changes all the
-    /// time would never be read.
+    /// Reports whether the chunk must be read again, because its rows may be old. The number of repetitions
+    /// is limited: otherwise a table that changes continuously would never be finished.
     fn is_read_again(&mut self) -> bool {
         let is_doubtful = std::mem::take(&mut self.doubtful);
         self.doubts = if is_doubtful { self.doubts.saturating_add(1) } else { 0 };
@@ -430,8 +430,8 @@ impl Incremental {
             let table = self.state.queue.front().map_or("", |front| front.table.as_str());
             tracing::warn!(
                 table,
-                "incremental snapshot: the stream does not tell the keys of rows that change, because the replica identity has not \
-                 the key's columns: a row that was read may be sent behind a newer one"
+                "incremental snapshot: the replica identity lacks columns of the key, so the stream has \
+                 no keys of changed rows: a row of the snapshot may be sent after a newer one"
             );
         }
         (1..=DOUBTS_MAX).contains(&self.doubts)
@@ -442,5 +442,5 @@ impl Incremental {
     }
 }
 
-/// How often a chunk is read again.
+/// Number of times that a chunk is read again.
 const DOUBTS_MAX: u32 = 8;

@@ -2,20 +2,20 @@ use serde_json::{Map, Value};
 
 use super::Condition;
 
-/// What somebody asks of the relay: a row of the signalling table, or the same from another channel.
+/// A signal to the relay: a row of the signalling table, or the same from another channel.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Signal {
-    /// What it is known by; notifications carry it.
+    /// The id, which notifications repeat.
     pub(crate) id: String,
     pub(crate) action: Action,
 }
 
-/// What is asked for.
+/// The action of a signal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Action {
     /// `execute-snapshot`
     ExecuteSnapshot(SnapshotRequest),
-    /// `stop-snapshot`, for these tables; none are all.
+    /// `stop-snapshot`, for these tables; an empty list means all.
     StopSnapshot(Vec<String>),
     /// `pause-snapshot`
     PauseSnapshot,
@@ -23,7 +23,7 @@ pub(crate) enum Action {
     ResumeSnapshot,
     /// `log`
     Log(String),
-    /// `schema-changes`: the schemas of tables come from the catalog, so that there is nothing to do.
+    /// `schema-changes`: no action, because the schemas of tables come from the catalog.
     SchemaChanges,
     /// `snapshot-window-open`: a watermark.
     OpenWindow,
@@ -31,7 +31,7 @@ pub(crate) enum Action {
     CloseWindow,
 }
 
-/// Which tables are to be read, and how.
+/// A request to read tables.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SnapshotRequest {
     pub(crate) kind: SnapshotKind,
@@ -39,20 +39,20 @@ pub(crate) struct SnapshotRequest {
     pub(crate) collections: Vec<String>,
     /// `additional-conditions`
     pub(crate) conditions: Vec<Condition>,
-    /// `surrogate-key`: the column by which chunks are cut.
+    /// `surrogate-key`: the column that chunks are cut by.
     pub(crate) surrogate_key: Option<String>,
 }
 
-/// How rows are read.
+/// The kind of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SnapshotKind {
-    /// In chunks, beside the stream.
+    /// A snapshot in chunks, beside the stream.
     Incremental,
-    /// At once, while the stream waits.
+    /// A snapshot of all rows, while the stream waits.
     Blocking,
 }
 
-/// Why a signal is passed over. What it says is not repeated: it may hold values.
+/// Reason why a signal is skipped. Its text does not contain the signal's data, which may have values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SignalError {
     /// No action has this name.
@@ -61,19 +61,19 @@ pub(crate) enum SignalError {
     /// The data is no JSON object.
     #[error("its data is no JSON object")]
     NotJson,
-    /// A member has another type than it must have.
+    /// A member is missing or of another type.
     #[error("its {0} is missing or is not what it must be")]
     Member(&'static str),
-    /// A regular expression cannot be read.
+    /// A regular expression is invalid.
     #[error("a data-collection of its additional-conditions is no regular expression")]
     Pattern,
 }
 
 impl Signal {
-    /// Reads a signal: its id, the name of its action, and the action's data.
+    /// Parses a signal: its id, the name of its action, and the action's data.
     ///
     /// # Errors
-    /// When it cannot be understood.
+    /// When the action is unknown, or its data is invalid.
     pub(crate) fn parse(id: &str, kind: &str, data: Option<&str>) -> Result<Self, SignalError> {
         let action = match kind {
             "execute-snapshot" => Action::ExecuteSnapshot(SnapshotRequest::parse(&object(data)?)?),
@@ -89,10 +89,10 @@ impl Signal {
         Ok(Self { id: id.to_owned(), action })
     }
 
-    /// Reads a signal that is one JSON document, as the channels `kafka` and `file` carry it.
+    /// Parses a signal that is one JSON document, as in the channels `kafka` and `file`.
     ///
     /// # Errors
-    /// When it cannot be understood.
+    /// When the document or the signal is invalid.
     pub(crate) fn parse_document(document: &str) -> Result<Self, SignalError> {
         let members = object(Some(document))?;
         let id = text(&members, "id").ok_or(SignalError::Member("id"))?;
@@ -147,7 +147,7 @@ fn text(members: &Map<String, Value>, name: &str) -> Option<String> {
     members.get(name)?.as_str().map(str::to_owned)
 }
 
-/// `data-collections`, when there are any.
+/// Reads `data-collections`; returns `None` if there are none.
 fn names(data: &Map<String, Value>) -> Result<Option<Vec<String>>, SignalError> {
     const MEMBER: SignalError = SignalError::Member("data-collections");
     let names = match data.get("data-collections") {

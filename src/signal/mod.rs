@@ -1,4 +1,4 @@
-//! Signals, and the incremental snapshots that they ask for.
+//! Signals, and the incremental snapshots that they request.
 //!
 //! ```text
 //! a row of the signalling table ─▶ Signal ─▶ Incremental ─▶ Ask: open a window, read a chunk, close the window
@@ -8,7 +8,7 @@
 //!                            rows to send, notifications to tell
 //! ```
 //!
-//! Nothing here asks a server or reads a clock: whoever drives it does what it asks.
+//! This module sends no query and reads no clock: its caller executes the requested actions.
 
 mod blocking;
 mod condition;
@@ -21,7 +21,7 @@ mod visibility;
 mod window;
 
 pub(crate) use blocking::{Blocking, ScanAsk, ScanTable, Scanned, ScannedRow, Values};
-pub(crate) use condition::{Condition, unquoted};
+pub(crate) use condition::{Condition, expand, unquoted};
 pub(crate) use incremental::{Answer, Ask, Checkpoint, Collection, Incremental, KeptCheckpoint, Sendable};
 pub(crate) use message::{Action, Signal, SnapshotKind, SnapshotRequest};
 pub(crate) use notification::{Notification, SnapshotStatus};

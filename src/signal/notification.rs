@@ -1,24 +1,24 @@
-use crate::connect::java_hash_map::{Made, in_order};
+use crate::connect::java::hash_map::{Made, in_order};
 
-/// What is told of snapshots, as Debezium's notifications tell it.
+/// A notification about a snapshot, as in Debezium.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notification {
-    /// The signal that asked for the snapshot. One that nobody asked for has an id of its own.
+    /// The id of the signal that requested the snapshot. A snapshot without a signal has an id of its own.
     pub(crate) correlation: Option<String>,
     pub(crate) aggregate: Aggregate,
     pub(crate) status: SnapshotStatus,
-    /// By their names.
+    /// Additional data, by name.
     pub(crate) data: Vec<(&'static str, String)>,
 }
 
-/// What a notification is about.
+/// The subject of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aggregate {
     InitialSnapshot,
     IncrementalSnapshot,
 }
 
-/// What has happened.
+/// The event of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SnapshotStatus {
     Started,
@@ -42,7 +42,7 @@ impl Aggregate {
 }
 
 impl SnapshotStatus {
-    /// Whether nothing more is told of the snapshot then.
+    /// Reports whether this is the last notification of a snapshot.
     pub(crate) const fn is_last(self) -> bool {
         matches!(self, Self::Completed | Self::Aborted | Self::Skipped)
     }
@@ -63,8 +63,8 @@ impl SnapshotStatus {
 }
 
 impl Notification {
-    /// What is told beside, in the order of Debezium's map. Where that order changes from one start of Debezium to the next, it is
-    /// the alphabet's here.
+    /// Returns the additional data, in the order of Debezium's map. Where that order changes from one start
+    /// of Debezium to the next, it is alphabetical here.
     pub(crate) fn additional_data<'a>(&'a self, connector_name: &'a str) -> Vec<(&'a str, &'a str)> {
         let mut data: Vec<_> = self.data.iter().map(|(name, text)| (*name, text.as_str())).collect();
         data.sort_unstable();
@@ -73,7 +73,7 @@ impl Notification {
         in_order(data, made, |(name, _)| name)
     }
 
-    /// As the body of a request (`HttpNotificationChannel`).
+    /// Returns the notification as the body of a request (`HttpNotificationChannel`).
     pub(crate) fn json(&self, id: &str, connector_name: &str, now_ms: i64) -> String {
         let data = self.additional_data(connector_name).into_iter();
         let data: serde_json::Map<_, _> = data.map(|(name, text)| (name.to_owned(), text.into())).collect();
@@ -84,7 +84,7 @@ impl Notification {
         body.to_string()
     }
 
-    /// Of a snapshot that begins with the slot.
+    /// Builds a notification of a snapshot that begins with the slot.
     pub(crate) const fn initial(status: SnapshotStatus, data: Vec<(&'static str, String)>) -> Self {
         Self { correlation: None, aggregate: Aggregate::InitialSnapshot, status, data }
     }
@@ -94,7 +94,7 @@ impl Notification {
 mod tests {
     use super::*;
 
-    /// As Debezium 3.7.0.Final has sent them.
+    /// The notifications that Debezium 3.7.0.Final has sent.
     const SENT: [&str; 3] = [
         r#"{"aggregateType":"Initial Snapshot","type":"IN_PROGRESS","additionalData":{"current_collection_in_progress":"public.a","connector_name":"srv","data_collections":"public.a"},"timestamp":1795578454745,"id":"i"}"#,
         r#"{"aggregateType":"Incremental Snapshot","type":"TABLE_SCAN_COMPLETED","additionalData":{"scanned_collection":"public.a","connector_name":"srv","total_rows_scanned":"1","total_rows":"1","data_collections":"public.a","status":"SUCCEEDED"},"timestamp":1795578464224,"id":"s1"}"#,
@@ -140,7 +140,8 @@ mod tests {
             ),
         ];
         for (body, sent) in bodies.iter().zip(SENT) {
-            // `total_rows`, `data_collections` and `status` are in one bucket, where Debezium's order is another one at each start.
+            // `total_rows`, `data_collections` and `status` are in one bucket, where Debezium's order differs
+            // at each start.
             let sent = sent.replace(
                 r#""total_rows":"1","data_collections":"public.a","status":"SUCCEEDED""#,
                 IN_OUR_ORDER,

@@ -1,44 +1,44 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Which signals are heard, and how incremental snapshots are made.
+/// Options of signals and incremental snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SignalOptions {
     /// `signal.data.collection`: the signalling table, `schema.table`.
     pub(crate) table: Option<String>,
-    /// `signal.enabled.channels` has `source`.
+    /// True if `signal.enabled.channels` has `source`.
     pub(crate) from_table: bool,
-    /// `signal.file` (file-signals.txt), when `signal.enabled.channels` has `file`.
+    /// `signal.file` (file-signals.txt), if `signal.enabled.channels` has `file`.
     pub(crate) file: Option<PathBuf>,
-    /// `signal.kafka.topic` (`<topic.prefix>-signal`), when `signal.enabled.channels` has `kafka`.
+    /// `signal.kafka.topic` (`<topic.prefix>-signal`), if `signal.enabled.channels` has `kafka`.
     pub(crate) topic: Option<String>,
-    /// `signal.kafka.bootstrap.servers`: where that topic is; the Kafka that records go to when it is not said.
+    /// `signal.kafka.bootstrap.servers`: the brokers of that topic; the default is those of the records.
     pub(crate) servers: Option<String>,
     /// `signal.kafka.groupId` (kafka-signal)
     pub(crate) group: String,
-    /// `topic.prefix`: the key of the signals in the topic that are for this connector.
+    /// `topic.prefix`: the key of this connector's signals in the topic.
     pub(crate) key: String,
-    /// `signal.poll.interval.ms` (5 s): how often the file is looked at.
+    /// `signal.poll.interval.ms` (5 s): the interval of polls of the file.
     pub(crate) poll_interval: Duration,
-    /// `incremental.snapshot.chunk.size` (1024): rows that are read at a time.
+    /// `incremental.snapshot.chunk.size` (1024): the number of rows of a chunk.
     pub(crate) chunk_rows: usize,
-    /// How the stream shows where a chunk was read.
+    /// The form of the watermarks.
     pub(crate) watermarks: Watermarks,
 }
 
-/// How the stream shows where a chunk was read.
+/// The form of the watermarks, which mark the position of a chunk in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watermarks {
     /// `incremental.snapshot.watermarking.strategy=insert_insert`: two rows in the signalling table.
     InsertInsert,
-    /// `incremental.snapshot.watermarking.strategy=insert_delete`: a row that is inserted, and deleted again.
+    /// `incremental.snapshot.watermarking.strategy=insert_delete`: a row that is inserted, and then deleted.
     InsertDelete,
     /// `read.only=true`: logical messages; no table is written.
     Messages,
 }
 
 impl SignalOptions {
-    /// Nothing is heard.
+    /// Returns the options without any channel.
     pub(crate) const fn none() -> Self {
         Self {
             table: None,
@@ -54,31 +54,31 @@ impl SignalOptions {
         }
     }
 
-    /// Whether logical messages are signals or watermarks.
+    /// Reports whether logical messages are signals or watermarks.
     pub(crate) fn reads_messages(&self) -> bool {
         let marks = self.watermarks == Watermarks::Messages && self.is_on();
         marks || self.file.is_some() || self.topic.is_some()
     }
 
-    /// Whether anything is heard.
+    /// Reports whether any channel is enabled.
     pub(crate) const fn is_on(&self) -> bool {
         self.table.is_some() && self.from_table || self.file.is_some() || self.topic.is_some()
     }
 }
 
-/// Where snapshots are told of.
+/// Options of notifications.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct NotificationOptions {
-    /// `notification.sink.topic.name`, when `notification.enabled.channels` has `sink`.
+    /// `notification.sink.topic.name`, if `notification.enabled.channels` has `sink`.
     pub(crate) topic: Option<String>,
-    /// `notification.enabled.channels` has `log`.
+    /// True if `notification.enabled.channels` has `log`.
     pub(crate) log: bool,
-    /// `notification.enabled.channels` has `http`.
+    /// True if `notification.enabled.channels` has `http`.
     pub(crate) http: bool,
 }
 
 impl NotificationOptions {
-    /// Whether anything is told.
+    /// Reports whether any channel is enabled.
     pub(crate) const fn is_on(&self) -> bool {
         self.topic.is_some() || self.log || self.http
     }

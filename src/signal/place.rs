@@ -3,67 +3,68 @@ use crate::wal::Oid;
 /// The values of the columns by which chunks are cut, as text.
 pub(crate) type ChunkKey = Vec<Option<String>>;
 
-/// A row as it was read.
+/// A row of a chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReadRow {
-    /// What the stream knows it by.
+    /// The key by which the stream identifies it.
     pub(crate) key: super::RowKey,
     pub(crate) values: Vec<Option<Vec<u8>>>,
-    /// Its chunk key, when somebody wants to know which rows of a chunk are sent.
+    /// Its chunk key, if the rows that are sent are tracked.
     pub(crate) place: Option<ChunkKey>,
 }
 
-/// Which rows are to be read next.
+/// A request for the next rows of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChunkRequest {
     /// `schema.table`
     pub(crate) table: String,
     pub(crate) filter: Option<String>,
     pub(crate) surrogate_key: Option<String>,
-    /// Only rows behind this.
+    /// The chunk key after which the rows begin.
     pub(crate) after: Option<ChunkKey>,
-    /// Where the table ends; it is looked for when it is not known.
+    /// The chunk key at which the table ends; it is queried if it is not known.
     pub(crate) end: Option<ChunkKey>,
-    /// Of which columns these two are the values. A state of an earlier outboxd does not say it.
+    /// The columns of these two chunk keys. The checkpoint of an earlier outboxd does not have them.
     pub(crate) columns: Option<Vec<String>>,
-    /// At most so many.
+    /// The maximum number of rows.
     pub(crate) rows_max: usize,
-    /// Whether somebody wants to know how many rows the table has.
+    /// True if the number of the table's rows is requested too.
     pub(crate) counts: bool,
 }
 
-/// Rows that were read.
+/// The rows of a chunk.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) table: Oid,
     pub(crate) rows: Vec<ReadRow>,
-    /// The chunk key of the last row that was read; none when there was none.
+    /// The chunk key of the last row that was read; `None` if there was none.
     pub(crate) last: Option<ChunkKey>,
-    /// Where the table ends.
+    /// The chunk key at which the table ends.
     pub(crate) end: ChunkKey,
-    /// By which columns of which types the rows were cut. When they are others than was asked for, the rows are those from the table's beginning.
+    /// The columns of the chunk keys, with their types. If they differ from the requested ones, the rows
+    /// begin at the table's beginning.
     pub(crate) columns: Vec<String>,
-    /// How many rows the table has, as far as that was asked for.
+    /// The number of the table's rows, if it was requested.
     pub(crate) total: Option<u64>,
-    /// What the reading transaction saw of others.
+    /// The transactions that the reading transaction sees.
     pub(crate) visible: super::PgSnapshot,
 }
 
-/// Why nothing was read of a table.
+/// Reason why no rows of a table were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoChunk {
-    /// There is no such table, or it is not captured.
+    /// The table does not exist, or is not captured.
     Unknown,
-    /// Its rows have no key.
+    /// The table's rows have no key.
     NoKey,
-    /// It has no rows.
+    /// The table has no rows.
     Empty,
-    /// The server refuses.
+    /// PostgreSQL returned an error.
     Failed,
 }
 
 impl NoChunk {
-    /// As notifications tell it.
+    /// Returns the status as it is in notifications.
     pub(super) const fn status(self) -> &'static str {
         match self {
             Self::Unknown => "UNKNOWN_SCHEMA",

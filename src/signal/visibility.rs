@@ -1,26 +1,27 @@
 use std::collections::VecDeque;
 
-/// How many of the last transactions of the stream are remembered. One that committed before so many others is seen by everybody.
+/// Number of the stream's last transactions that are stored. A transaction with this number of later commits
+/// is visible to all.
 const REMEMBERED_MAX: usize = 4096;
 
-/// What a transaction sees of others (`pg_current_snapshot`).
+/// A transaction's view of others (`pg_current_snapshot`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PgSnapshot {
-    /// From here on it sees none.
+    /// The first transaction id that it does not see.
     xmax: u32,
-    /// Nor these, before that.
+    /// The earlier transactions that it does not see.
     in_progress: Vec<u32>,
 }
 
-/// The last transactions that came in the stream.
+/// The last transactions of the stream.
 ///
-/// PostgreSQL writes a commit before others see it, and with synchronous replication long before. So the stream may have sent a
-/// change that a query which begins later does not see yet.
+/// PostgreSQL writes a commit before other transactions see it, and with synchronous replication long before.
+/// So the stream may have sent a change that a later query does not see yet.
 #[derive(Debug, Default)]
 pub(crate) struct Recent(VecDeque<u32>);
 
 impl PgSnapshot {
-    /// Reads `xmin:xmax:xip,xip`.
+    /// Parses `xmin:xmax:xip,xip`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(':').skip(1);
         let xmax = xid(parts.next()?)?;
@@ -28,16 +29,16 @@ impl PgSnapshot {
         Some(Self { xmax, in_progress: listed.map(xid).collect::<Option<_>>()? })
     }
 
-    /// Whether it sees what this transaction has done.
+    /// Reports whether the changes of this transaction are visible.
     pub(crate) fn sees(&self, xid: u32) -> bool {
-        // Ids turn around: half of them are older.
+        // Transaction ids wrap around: half of them are older.
         let is_older = xid.wrapping_sub(self.xmax) > u32::MAX / 2;
         is_older && !self.in_progress.contains(&xid)
     }
 }
 
 impl Recent {
-    /// A transaction has come in the stream.
+    /// Adds a transaction of the stream.
     pub(crate) fn add(&mut self, xid: u32) {
         if self.0.len() >= REMEMBERED_MAX {
             self.0.pop_front();
@@ -45,13 +46,13 @@ impl Recent {
         self.0.push_back(xid);
     }
 
-    /// Whether all of them are seen.
+    /// Reports whether all of them are visible.
     pub(crate) fn are_seen_by(&self, visible: &PgSnapshot) -> bool {
         self.0.iter().all(|xid| visible.sees(*xid))
     }
 }
 
-/// The id without its epoch, as the stream tells it.
+/// Parses a transaction id and removes its epoch, as in the stream.
 fn xid(text: &str) -> Option<u32> {
     let full: u64 = text.parse().ok()?;
     u32::try_from(full % (1 << 32)).ok()

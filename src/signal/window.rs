@@ -2,11 +2,11 @@ use std::collections::{HashMap, VecDeque};
 
 use super::place::ReadRow;
 
-/// What a row is known by: the texts of its key's columns.
+/// The key of a row: the texts of its key's columns.
 pub(crate) type RowKey = Vec<Option<Vec<u8>>>;
 
-/// The rows of a chunk, in the order in which they were read, until the stream is past its end. One whose key the stream
-/// changes meanwhile leaves it: what the stream says is newer, or as new.
+/// The rows of a chunk, in the order in which they were read, until the stream has passed its end. A row is
+/// removed when the stream changes its key, because the row of the stream is at least as new.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     rows: Vec<Option<ReadRow>>,
@@ -22,7 +22,7 @@ impl Window {
         Self { rows: rows.into_iter().map(Some).collect(), places }
     }
 
-    /// A row of this key has changed.
+    /// Removes the rows with this key, because the stream has changed them.
     pub(super) fn forget(&mut self, key: &RowKey) {
         for at in self.places.remove(key).unwrap_or_default() {
             if let Some(row) = self.rows.get_mut(at) {
@@ -31,12 +31,12 @@ impl Window {
         }
     }
 
-    /// All rows have changed.
+    /// Discards all rows, for example after TRUNCATE.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// The rows that are left.
+    /// Removes and returns the remaining rows.
     pub(super) fn take(&mut self) -> VecDeque<ReadRow> {
         std::mem::take(self).rows.into_iter().flatten().collect()
     }

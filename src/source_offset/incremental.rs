@@ -2,31 +2,31 @@ use serde_json::{Map, Value};
 
 use super::value::OffsetError;
 
-/// `incremental_snapshot_collections`: a JSON array in a text.
+/// `incremental_snapshot_collections`: a JSON array, stored as a text.
 const COLLECTIONS: &str = "incremental_snapshot_collections";
 
-/// A table that an incremental snapshot had not read to its end. How far it was in the first of them is not told: that is a
-/// serialized Java object.
+/// Table that an incremental snapshot had not finished. The position in the first of them is not known: it is a serialized
+/// Java object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct UnreadTable {
     /// `schema.table`
     pub(crate) name: String,
-    /// Which of its rows were asked for.
+    /// Condition that selects the rows of the snapshot.
     pub(crate) filter: Option<String>,
-    /// The column by which chunks are cut, if it is not the key.
+    /// Column by which chunks are cut, if it is not the key.
     pub(crate) surrogate_key: Option<String>,
-    /// The signal that asked for it.
+    /// Identifier of the signal that requested the snapshot.
     pub(crate) signal: Option<String>,
 }
 
-/// The tables that were left, in their order.
+/// Returns the unfinished tables, in their order.
 pub(super) fn unread(members: &Map<String, Value>) -> Result<Vec<UnreadTable>, OffsetError> {
     let text = match members.get(COLLECTIONS) {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::String(text)) => text,
         Some(_) => return Err(OffsetError::Member(COLLECTIONS)),
     };
-    // What looks like JSON and is not of this form must not be taken for names: the tables would be left out.
+    // Text that looks like JSON but has another form must not be read as names: its tables would be lost.
     if !text.trim_start().starts_with(['[', '{', '"']) {
         return Ok(names(text));
     }
@@ -36,7 +36,7 @@ pub(super) fn unread(members: &Map<String, Value>) -> Result<Vec<UnreadTable>, O
     tables.iter().map(|table| described(table, last).ok_or(OffsetError::Member(COLLECTIONS))).collect()
 }
 
-/// Before Debezium 2 it was names between commas.
+/// Reads comma-separated names, which Debezium stored before version 2.
 fn names(text: &str) -> Vec<UnreadTable> {
     let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
     names.map(|name| UnreadTable { name: name.to_owned(), ..UnreadTable::default() }).collect()

@@ -2,12 +2,13 @@ use std::fmt;
 
 use crate::connect::converter::json_text::{NonBmp, write_string};
 
-/// Under which name an offset is stored. Connect compares the bytes, so they are Connect's to the last one.
+/// Key under which an offset is stored. Connect compares keys byte by byte, so the bytes are exactly those that Connect
+/// writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OffsetKey(Vec<u8>);
 
 impl OffsetKey {
-    /// The key of a connector's offset: `name` (Debezium Server: the type of its sink) and `topic.prefix`.
+    /// Creates the key of a connector's offset from `name` (Debezium Server: the type of its sink) and `topic.prefix`.
     #[must_use]
     pub fn new(connector: &str, topic_prefix: &str) -> Self {
         let mut bytes = vec![b'['];
@@ -18,7 +19,7 @@ impl OffsetKey {
         Self(bytes)
     }
 
-    /// As it is stored.
+    /// Returns the bytes as they are stored.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

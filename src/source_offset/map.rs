@@ -2,11 +2,11 @@ use bytes::BufMut;
 
 use crate::wire::{DecodeError, Reader, Shortage};
 
-/// The offsets that a `FileOffsetBackingStore` keeps: a Java `HashMap<byte[], byte[]>`, serialized.
+/// Offsets in the file of a `FileOffsetBackingStore`: a serialized Java `HashMap<byte[], byte[]>`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OffsetMap(Vec<(Bytes, Bytes)>);
 
-/// A `byte[]`, or null.
+/// Java's `byte[]`, or null.
 type Bytes = Option<Vec<u8>>;
 
 /// Stream magic and version; a new object of class `java.util.HashMap` with its `serialVersionUID`, which writes its own
@@ -28,10 +28,10 @@ const LOAD_FACTOR: u32 = 0x3F40_0000;
 const CAPACITY_MIN: usize = 16;
 
 impl OffsetMap {
-    /// Reads the file. An empty one is an empty map, as it is to Connect.
+    /// Reads the file. An empty file is an empty map, as in Connect.
     ///
     /// # Errors
-    /// When it is anything else than such a map.
+    /// When the file contains anything else than such a map.
     pub fn parse(file: &[u8]) -> Result<Self, DecodeError> {
         if file.is_empty() {
             return Ok(Self::default());
@@ -52,7 +52,7 @@ impl OffsetMap {
         Ok(Self(entries))
     }
 
-    /// The file.
+    /// Returns the content of the file.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = HEADER.to_vec();
@@ -71,13 +71,13 @@ impl OffsetMap {
         out
     }
 
-    /// What is stored under a key; null counts as nothing.
+    /// Returns the value that is stored under a key; null counts as missing.
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
         self.0.iter().find(|(other, _)| other.as_deref() == Some(key))?.1.as_deref()
     }
 
-    /// Stores a value; the others stay.
+    /// Stores a value; the other values stay.
     pub fn insert(&mut self, key: &[u8], value: Vec<u8>) {
         match self.0.iter_mut().find(|(other, _)| other.as_deref() == Some(key)) {
             Some((_, stored)) => *stored = Some(value),
@@ -85,14 +85,14 @@ impl OffsetMap {
         }
     }
 
-    /// As many buckets as Java would have made: a power of two, filled to three quarters at most.
+    /// Returns the number of buckets that Java would create: a power of two, at most three quarters of it filled.
     fn capacity(&self) -> usize {
         let needed = self.0.len().saturating_mul(4).div_ceil(3);
         needed.max(CAPACITY_MIN).checked_next_power_of_two().unwrap_or(CAPACITY_MIN)
     }
 }
 
-/// The arrays of a stream; only the first describes its class.
+/// State of a stream's arrays; only the first one describes its class.
 #[derive(Default)]
 struct Arrays {
     described: bool,
@@ -136,7 +136,7 @@ fn expect(reader: &mut Reader<'_>, expected: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// What is kept here has come from a file, or is one offset more.
+/// Converts a number that always fits: the entries come from a file, and at most one is added.
 fn java_int(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,5 @@
-//! Connect's source offset: how far a connector had sent its source, as Debezium's PostgreSQL connector stores it.
+//! Connect's source offset: the position up to which a connector had sent its source, as stored by Debezium's PostgreSQL
+//! connector.
 //!
 //! ```text
 //!   ["orders-outbox",{"server":"orders"}] ──▶ {"lsn_proc":…,"messageType":"INSERT","lsn_commit":…,"lsn":…,"txId":…,"ts_usec":…}

@@ -2,51 +2,51 @@ use super::{MessageType, SourceOffset};
 use crate::pgoutput::Begin;
 use crate::wal::{Lsn, PgTimestamp};
 
-/// How much later than the stored offset's transaction one that is older in the WAL may say that it committed: the time
-/// is taken before the commit record is written, so that two sessions can overtake each other in between.
+/// Maximum time by which a transaction that is older in the WAL may have a later commit time than the stored offset's, in
+/// microseconds. The time is taken before the commit record is written, so two sessions can overtake each other in between.
 const DISORDER_MAX_US: i64 = 1_000_000;
 
-/// Which rows of the stream a connector had sent when it stored its offset.
+/// Rows of the stream that a connector had sent when it stored its offset.
 ///
-/// The server sends transactions in commit order. Everything that committed before `lsn_commit` was sent. Of the first
-/// transaction behind it, which is the offset's own, the rows before `lsn_proc` were, and the first at it: several rows can
-/// share an LSN (those of a COPY), and how many of them were sent only Debezium 3.7 and later tell.
+/// PostgreSQL sends transactions in commit order. All transactions that committed before `lsn_commit` were sent. Of the
+/// first transaction behind it, the offset's own, the rows before `lsn_proc` were sent, and the first row at it. Several
+/// rows can share an LSN (those of a COPY), and only Debezium 3.7 and later store the number of them that were sent.
 ///
-/// A row counts as sent only if its transaction committed no later than the offset's own. So an offset of a history that
-/// is gone (a backup was restored, a standby was promoted that had less) passes nothing over: what is written in the new
-/// history is committed later.
+/// A row counts as sent only if its transaction committed no later than the offset's own. An offset of a lost history (a
+/// backup was restored, or a standby with less WAL was promoted) therefore skips nothing: the rows of the new history are
+/// committed later.
 #[derive(Debug, Clone)]
 pub struct SentBefore {
-    /// Transactions whose commit record lies before this were sent.
+    /// Position before which all commit records belong to transactions that were sent.
     bound: Lsn,
-    /// Nothing that committed later was sent.
+    /// Latest commit time that a sent transaction can have.
     until: PgTimestamp,
     part: Option<Part>,
     current: Current,
 }
 
-/// The transaction that was sent in part.
+/// Transaction that was sent in part.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     tx_id: u64,
     lsn: Lsn,
-    /// How many rows at `lsn` were sent.
+    /// Number of rows at `lsn` that were sent.
     rows_at_lsn: u64,
 }
 
-/// What is known of the open transaction.
+/// Sent part of the open transaction.
 #[derive(Debug, Clone, Copy)]
 enum Current {
     /// All of it was sent.
     Whole,
-    /// The rows before `Part::lsn` were, and so many at it.
+    /// The rows before `Part::lsn` were sent, and `Part::rows_at_lsn` of the rows at it.
     Part(Part),
-    /// Nothing of it was sent, nor of any behind it.
+    /// Nothing of it was sent, nor of any later transaction.
     New,
 }
 
 impl SentBefore {
-    /// What an offset tells; nothing when it does not say when its transaction committed.
+    /// Reads an offset. Returns none when it has no commit time, or no position in the stream.
     #[must_use]
     pub fn new(offset: &SourceOffset) -> Option<Self> {
         let PgTimestamp(committed_at) = offset.committed_at?;
@@ -60,7 +60,7 @@ impl SentBefore {
         (commit.is_some() || part.is_some()).then_some(Self { bound, until, part, current: Current::Whole })
     }
 
-    /// A transaction begins.
+    /// Begins a transaction.
     pub fn begin(&mut self, begin: &Begin) {
         let in_time = begin.commit_time <= self.until;
         self.current = match self.part {
@@ -71,7 +71,7 @@ impl SentBefore {
         };
     }
 
-    /// Whether the next row of the open transaction, whose WAL record is at `lsn`, was sent.
+    /// Reads the next row of the open transaction, whose WAL record is at `lsn`, and returns whether it was sent.
     pub fn take_row(&mut self, lsn: Lsn) -> bool {
         match &mut self.current {
             Current::Whole => true,
@@ -84,14 +84,14 @@ impl SentBefore {
         }
     }
 
-    /// The open transaction has ended.
+    /// Ends the open transaction.
     pub const fn commit(&mut self) {
         if let Current::Part(_) = self.current {
             self.current = Current::New;
         }
     }
 
-    /// Whether nothing more of the stream was sent.
+    /// Reports whether no further row of the stream was sent.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         matches!(self.current, Current::New)
@@ -107,14 +107,15 @@ impl Part {
                 offset.rows_at_lsn.unwrap_or(1).max(1)
             }
             Some(MessageType::Change) => 1,
-            // It may have been a logical message, or a BEGIN, which stands at the LSN of the row behind it.
+            // It may have been a logical message, or a BEGIN, which has the LSN of the row behind it.
             Some(MessageType::Other) | None => 0,
         };
         Some(Self { tx_id: offset.tx_id?, lsn, rows_at_lsn })
     }
 
-    /// A row's record lies before its transaction's commit record. (Where another plugin wrote the offset, rows may have
-    /// had their commit's LSN, and then it does not tell which were sent.)
+    /// Reports whether the offset is of this transaction. A row's record lies before its transaction's commit record. (If
+    /// another plugin wrote the offset, its rows may have the LSN of their commit, which does not show which of them were
+    /// sent.)
     fn is_of(&self, begin: &Begin) -> bool {
         u64::from(begin.xid.0) == self.tx_id && self.lsn < begin.final_lsn
     }
@@ -130,8 +131,8 @@ mod tests {
     /// xid, commit LSN, commit time, LSNs of the rows.
     type Transaction = (u32, u64, i64, &'static [u64]);
 
-    /// In commit order. Rows of 1 and 2 lie between each other's; those of 3 are a COPY's, and its first stands right
-    /// behind the commit of 2, as in PostgreSQL 17 and 18.
+    /// In commit order. The rows of 1 and 2 are interleaved; those of 3 are a COPY's, and its first is directly behind the
+    /// commit of 2, as in PostgreSQL 17 and 18.
     const STREAM: [Transaction; 4] = [
         (2, 180, 10, &[110, 150]),
         (1, 200, 20, &[100, 120, 190]),
@@ -145,7 +146,7 @@ mod tests {
         SourceOffset::parse(format!("{{{json}{}", time(us.parse().unwrap())).as_bytes()).unwrap()
     }
 
-    /// The rows that are sent, as `xid.ordinal`.
+    /// Returns the rows that are sent, as `xid.ordinal`.
     fn sent(offset: &SourceOffset, stream: &[Transaction]) -> Vec<String> {
         let mut before = SentBefore::new(offset);
         let mut rows = Vec::new();
@@ -217,9 +218,9 @@ mod tests {
                 r#""lsn_proc":208,"lsn":208,"messageType":"INSERT","lsn_commit":208,"txId":3,"lsn_events_processed":9@30"#,
                 "3.4 4.0",
             ),
-            // A very old version does not say whether it was a row.
+            // A very old version does not store whether it was a row.
             (r#""lsn_proc":120,"lsn":120,"lsn_commit":188,"txId":1@20"#, "1.1 1.2 3.0 3.1 3.2 3.3 3.4 4.0"),
-            // Another transaction than the first that is left: nothing of it is known.
+            // The first remaining transaction is another one: nothing of it is known.
             (
                 r#""lsn_proc":100,"lsn":100,"messageType":"INSERT","lsn_commit":188,"txId":9@20"#,
                 "1.0 1.1 1.2 3.0 3.1 3.2 3.3 3.4 4.0",

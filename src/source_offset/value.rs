@@ -5,30 +5,31 @@ use serde_json::{Map, Value};
 use super::incremental::{self, UnreadTable};
 use crate::wal::{Lsn, PgTimestamp};
 
-/// How far a connector had sent its source: the offset of the last record that the brokers acknowledged.
+/// Position up to which a connector had sent its source: the offset of the last record that the brokers acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SourceOffset {
-    /// `lsn_proc`: the LSN of the message that the record was made of. Absent before the first streamed one.
+    /// `lsn_proc`: the LSN of the message from which the record was made. Absent before the first streamed one.
     pub lsn_proc: Option<Lsn>,
-    /// `messageType`: what that message was. Absent in old versions.
+    /// `messageType`: the kind of that message. Absent in old versions.
     pub message_type: Option<MessageType>,
-    /// `lsn_commit`: the end LSN of the last transaction that was sent wholly. Absent before the first.
+    /// `lsn_commit`: the end LSN of the last transaction that was sent completely. Absent before the first.
     pub lsn_commit: Option<Lsn>,
-    /// `lsn`: the same as `lsn_proc` while streaming; in a snapshot, where the WAL stood.
+    /// `lsn`: the same as `lsn_proc` while streaming; the WAL position of the snapshot in a snapshot.
     pub lsn: Option<Lsn>,
     /// `txId`: the transaction of the message.
     pub tx_id: Option<u64>,
-    /// `ts_usec`: when that transaction committed. Absent for a logical message outside a transaction.
+    /// `ts_usec`: the commit time of that transaction. Absent for a logical message outside a transaction.
     pub committed_at: Option<PgTimestamp>,
-    /// `lsn_events_processed` (Debezium 3.7 and later): how many rows at that LSN were sent.
+    /// `lsn_events_processed` (Debezium 3.7 and later): the number of rows at that LSN that were sent.
     pub rows_at_lsn: Option<u64>,
     /// `snapshot`, `snapshot_completed`, `last_snapshot_record`.
     pub snapshot: SnapshotProgress,
-    /// `incremental_snapshot_collections`: what an incremental snapshot had not read. Never in what we store.
+    /// `incremental_snapshot_collections`: the tables that an incremental snapshot had not finished. outboxd never stores
+    /// any.
     pub(crate) unread: Vec<UnreadTable>,
 }
 
-/// What of an initial snapshot was sent.
+/// Progress of an initial snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SnapshotProgress {
     /// Streaming had begun.
@@ -36,11 +37,11 @@ pub enum SnapshotProgress {
     Over,
     /// The last row was sent; nothing was streamed yet.
     Completed,
-    /// It was interrupted: Debezium would begin it again.
+    /// The snapshot was interrupted: Debezium would begin it again.
     Unfinished,
 }
 
-/// What a message of the stream was.
+/// Kind of a message in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageType {
     /// `BEGIN`: nothing of its transaction was sent.
@@ -53,13 +54,13 @@ pub enum MessageType {
     Other,
 }
 
-/// A value that is no offset of Debezium's PostgreSQL connector.
+/// Error in a value that is no offset of Debezium's PostgreSQL connector.
 #[derive(Debug, thiserror::Error)]
 pub enum OffsetError {
-    /// It is not a JSON object.
+    /// The value is not a JSON object.
     #[error("it is not a JSON object")]
     Json(#[source] serde_json::Error),
-    /// A member is of another type.
+    /// A member has the wrong type.
     #[error("its member {0} is not what Debezium's PostgreSQL connector writes")]
     Member(&'static str),
 }
@@ -69,13 +70,13 @@ const SNAPSHOT_COMPLETED: &str = "snapshot_completed";
 const LAST_SNAPSHOT_RECORD: &str = "last_snapshot_record";
 
 impl SourceOffset {
-    /// The offset of a connector that has sent everything before `end`, and nothing else.
+    /// Returns the offset of a connector that has sent everything before `end`, and nothing else.
     ///
-    /// `lsn_proc` and `lsn` are one byte less. Debezium looks in the stream for a message at `lsn_proc` and goes on
-    /// behind it. `end` itself can be the LSN of a row in the middle of the next transaction, behind which Debezium 3.6
-    /// would go on although the rows before it were not sent. WAL records begin at multiples of 8, so no message has an
-    /// odd LSN: the search then ends at the first commit behind `lsn_commit`, and Debezium begins with the first row of
-    /// that transaction.
+    /// `lsn_proc` and `lsn` are one byte less. Debezium searches the stream for a message at `lsn_proc` and continues behind
+    /// it. `end` itself can be the LSN of a row in the middle of the next transaction, behind which Debezium 3.6 would
+    /// continue although the rows before it were not sent. WAL records begin at multiples of 8, so no message has an odd
+    /// LSN: the search then ends at the first commit behind `lsn_commit`, and Debezium begins with the first row of that
+    /// transaction.
     #[must_use]
     pub fn up_to(end: Lsn, tx_id: Option<u64>, committed_at: PgTimestamp) -> Self {
         let before = Lsn::new(end.get().saturating_sub(1));
@@ -92,10 +93,10 @@ impl SourceOffset {
         }
     }
 
-    /// Reads a stored value. Members that are not known are passed over.
+    /// Reads a stored value. Unknown members are ignored.
     ///
     /// # Errors
-    /// When it is no JSON object, or a member is of the wrong type.
+    /// When the value is no JSON object, or a member has the wrong type.
     pub fn parse(json: &[u8]) -> Result<Self, OffsetError> {
         let members: Map<String, Value> = serde_json::from_slice(json).map_err(OffsetError::Json)?;
         let lsn = |name| Ok(number(&members, name)?.map(Lsn::new));
@@ -112,20 +113,20 @@ impl SourceOffset {
         })
     }
 
-    /// Where the last transaction ended that was sent wholly, as Debezium reads it.
+    /// Returns the end of the last transaction that was sent completely, as Debezium reads it.
     #[must_use]
     pub fn last_commit(&self) -> Option<Lsn> {
         self.lsn_commit.or(self.lsn_proc)
     }
 
-    /// The position that lies furthest.
+    /// Returns the furthest of the positions.
     #[must_use]
     pub fn furthest(&self) -> Lsn {
         [self.lsn_proc, self.lsn_commit, self.lsn].into_iter().flatten().max().unwrap_or_default()
     }
 }
 
-/// The JSON that Connect stores: no space, members in Debezium's order.
+/// JSON that Connect stores: no space, members in Debezium's order.
 impl Display for SourceOffset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lsn = |lsn: Option<Lsn>| lsn.map(|lsn| lsn.get().to_string());
@@ -186,8 +187,8 @@ fn text<'m>(members: &'m Map<String, Value>, name: &'static str) -> Result<Optio
     member(members, name).map(|value| value.as_str().ok_or(OffsetError::Member(name))).transpose()
 }
 
-/// `"snapshot":"INITIAL"` with `snapshot_completed`; before Debezium 3 `"snapshot":true` with `last_snapshot_record`.
-/// Snapshots of another kind run beside the stream, and are not begun again.
+/// Reads `"snapshot":"INITIAL"` with `snapshot_completed`; before Debezium 3 `"snapshot":true` with `last_snapshot_record`.
+/// Snapshots of another kind run beside the stream, and are not restarted.
 fn snapshot(members: &Map<String, Value>) -> Result<SnapshotProgress, OffsetError> {
     let initial = match member(members, SNAPSHOT) {
         None => false,
@@ -215,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    /// What Debezium writes, recorded or by its source, and what it means.
+    /// Values that Debezium writes, recorded or by its source, and their meaning.
     const CASES: &str = include_str!("cases/offsets.tsv");
 
     #[test]

@@ -5,11 +5,11 @@ use super::metrics::TopicCount;
 use super::status::Snapshot;
 use crate::wal::Lsn;
 
-/// How often a sample is taken, and how many are kept: a quarter of an hour.
+/// Interval between two samples.
 pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) const SAMPLES_MAX: usize = 180;
 
-/// So many samples are a minute.
+/// Number of samples of a minute.
 const MINUTE_SAMPLES: usize = 13;
 
 /// A rate over less time than this is chance.
@@ -29,7 +29,7 @@ struct Sample {
     server: Lsn,
 }
 
-/// What a topic has had.
+/// Rate of a topic.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct TopicRate {
     /// Events a second over the last minute.
@@ -38,11 +38,11 @@ pub(super) struct TopicRate {
     pub(super) samples: Vec<f64>,
 }
 
-/// How many bytes of WAL the server writes.
+/// WAL that the server wrote.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct WalRate {
     bytes: u64,
-    /// How long that was looked at.
+    /// Time in which it was observed.
     over: Duration,
 }
 
@@ -72,7 +72,7 @@ impl History {
         }
     }
 
-    /// The rate of a topic; nothing of one that is not known.
+    /// Returns the rate of a topic; zero for an unknown one.
     pub(super) fn topic(&self, topic: &str) -> TopicRate {
         let Some(counts) = self.topics.get(topic) else { return TopicRate::default() };
         let points: Vec<(Instant, u64)> =
@@ -84,7 +84,7 @@ impl History {
         TopicRate { per_second, samples }
     }
 
-    /// `None` as long as too little was seen.
+    /// Returns the rate of WAL; `None` as long as too little was observed.
     pub(super) fn wal_rate(&self) -> Option<WalRate> {
         let known = || self.samples.iter().filter(|sample| sample.server != Lsn::ZERO);
         let (first, last) = (known().next()?, known().next_back()?);
@@ -93,7 +93,7 @@ impl History {
         (over >= RATE_TIME_MIN).then_some(WalRate { bytes, over })
     }
 
-    /// How long ago the server's WAL ended at this place. `server` is where it ends now.
+    /// Returns the time since the server's WAL ended at this place. `server` is where it ends now.
     pub(super) fn age(&self, place: Lsn, server: Lsn, now: Instant) -> Option<WalAge> {
         if place >= server {
             return Some(WalAge::Known(Duration::ZERO));
@@ -116,7 +116,7 @@ impl History {
 }
 
 impl WalRate {
-    /// Whole bytes a second.
+    /// Returns the rate in whole bytes a second.
     pub(super) fn whole(self) -> u64 {
         self.bytes.checked_div(self.over.as_secs()).unwrap_or_default()
     }
@@ -124,15 +124,20 @@ impl WalRate {
 
 fn rate((from, before): (Instant, u64), (to, after): (Instant, u64)) -> f64 {
     let seconds = to.saturating_duration_since(from).as_secs_f64();
-    if seconds > 0.0 { tenths(float(after.saturating_sub(before)) / seconds) } else { 0.0 }
+    if seconds > 0.0 { float(after.saturating_sub(before)) / seconds } else { 0.0 }
 }
 
-/// To one decimal: more is noise.
+/// Rounds to three decimals: the samples of many slow topics are added up.
+pub(super) fn thousandths(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
+}
+
+/// Rounds to one decimal: more is noise. Rates are rounded once, after they are added up.
 pub(super) fn tenths(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
 
-/// Exact up to 2^53, which is enough for what is shown.
+/// Converts a count, exactly up to 2^53, which is enough for display.
 #[allow(clippy::cast_precision_loss, reason = "it is shown with two digits or three")]
 pub(super) fn float(count: u64) -> f64 {
     count as f64
@@ -154,7 +159,7 @@ mod tests {
         TopicCount { topic: topic.to_owned(), events }
     }
 
-    /// A sample every 5 s: 100 bytes a second, 2 events a second.
+    /// Makes a history with a sample every 5 s: 100 bytes a second, 2 events a second.
     fn steady(samples: u64) -> (History, Instant) {
         let start = Instant::now();
         let mut history = History::default();

@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How many lines may wait; some megabytes at the worst.
+/// Most lines that wait; some megabytes at the worst.
 const QUEUED_LINES_MAX: usize = 8192;
 
-/// How long the end of the process waits for lines that are still queued.
+/// Longest wait at the end of the process for lines that are still queued.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// How often the end of the process looks for room in a full queue.
+/// Interval in which the end of the process checks for room in a full queue.
 const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(10);
 
-/// What waits in the queue.
+/// Entry of the queue.
 enum Entry {
     Line(Vec<u8>),
     End,
@@ -54,7 +54,8 @@ pub(super) fn start(writer: impl Write + Send + 'static) -> io::Result<(LogQueue
     Ok((queue, LogThread { entries, ended }))
 }
 
-/// There is nobody to tell when standard error cannot be written, so that is passed over.
+/// Writes the queued lines. Failures of standard error are ignored, because there is no other place to report
+/// them.
 fn write_all(mut writer: impl Write, queued: &Receiver<Entry>, dropped: &AtomicU64) {
     loop {
         let entry = match queued.try_recv() {
@@ -73,10 +74,10 @@ fn write_all(mut writer: impl Write, queued: &Receiver<Entry>, dropped: &AtomicU
     }
 }
 
-/// Goes into the queue like any other line.
+/// Logs the number of dropped lines; the line goes into the queue like any other.
 fn report(lines: u64) {
     if lines > 0 {
-        tracing::warn!(lines, "log lines were dropped: standard error was not read");
+        tracing::warn!(lines, "log lines were dropped: stderr was not read");
     }
 }
 

@@ -1,6 +1,7 @@
 //! Structured logs on standard error.
 //!
-//! Lines go through a bounded queue to a thread that writes them: a log that nobody reads never holds up the relay.
+//! Lines go through a bounded queue to a thread that writes them: a log whose reader stalls never delays the
+//! relay.
 
 use std::io::{self, IsTerminal};
 use std::str::FromStr;
@@ -16,14 +17,14 @@ use super::log_queue::{self, LogThread};
 use super::status_line::StatusLine;
 use crate::error::{Class, Diagnose};
 
-/// The environment variable that says what is logged: `info` (the default), `debug`, or a list such as
+/// Environment variable with the filter of the log: `info` (the default), `debug`, or a list such as
 /// `warn,outboxd::relay=debug`.
 pub(crate) const FILTER_VARIABLE: &str = "OUTBOXD_LOG";
 
 /// `--log`: how a log line looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
-    /// For people. The default on a terminal.
+    /// Text for people. The default on a terminal.
     Text,
     /// One JSON object a line. The default in a pipe.
     Json,
@@ -34,7 +35,7 @@ pub(crate) enum LogFormat {
 #[error("{0:?} is not a log format: json or text")]
 pub(crate) struct UnknownLogFormat(String);
 
-/// Why logging cannot start.
+/// Reasons why logging cannot start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LogError {
     /// `OUTBOXD_LOG` is no filter.
@@ -42,7 +43,7 @@ pub(crate) enum LogError {
     Filter {
         /// The variable's value.
         filter: String,
-        /// What is wrong with it.
+        /// Fault of the filter.
         source: ParseError,
     },
     /// The process logs already.
@@ -53,14 +54,14 @@ pub(crate) enum LogError {
     Thread(#[from] io::Error),
 }
 
-/// What is logged, and how.
+/// Filter and format of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LogOptions {
-    /// How a line looks.
+    /// Format of a line.
     pub format: LogFormat,
-    /// What is logged.
+    /// Filter directives.
     pub filter: String,
-    /// Whether text has colours.
+    /// True if text has colours.
     pub colour: bool,
 }
 
@@ -84,7 +85,7 @@ impl FromStr for LogFormat {
 }
 
 impl LogOptions {
-    /// What `--log`, `OUTBOXD_LOG`, `NO_COLOR` and the kind of standard error ask for.
+    /// Returns the options from `--log`, `OUTBOXD_LOG`, `NO_COLOR` and the kind of standard error.
     #[must_use]
     pub(crate) fn from_env(format: Option<LogFormat>) -> Self {
         Self::resolve(format, io::stderr().is_terminal(), |name| std::env::var(name).ok())
@@ -129,7 +130,7 @@ where
     })
 }
 
-/// ` key=value`; the message stands first and alone.
+/// Writes ` key=value`; the message is first and alone.
 fn write_field(
     writer: &mut Writer<'_>,
     field: &tracing::field::Field,
@@ -179,7 +180,7 @@ mod tests {
         }
     }
 
-    /// What is written when `log` runs.
+    /// Returns what is written when `log` runs.
     fn written(format: LogFormat, colour: bool, log: impl FnOnce()) -> String {
         let page = Page::default();
         let options = LogOptions { format, filter: "info".into(), colour };

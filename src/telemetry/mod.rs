@@ -1,4 +1,4 @@
-//! What the relay tells the people who run it: one shared state, metrics, logs and a live line on a terminal.
+//! Output of the relay to its operators: one shared state, metrics, logs and a live line on a terminal.
 //!
 //! ```text
 //! relay loop ── Status::tick, up, down, enter ──▶ Status ──▶ probes, gauges, status line
@@ -6,8 +6,8 @@
 //!                                        both, and History ─▶ Overview ─▶ status page, commands
 //! ```
 //!
-//! Gauges are not set by the loop: [`Metrics::observe`] takes them from the [`Status`] when somebody asks, so that the
-//! probes, the metrics and the line can never disagree.
+//! Gauges are not set by the loop: [`Metrics::observe`] reads them from the [`Status`] at each request, so
+//! that the probes, the metrics and the line can never disagree.
 
 mod age;
 mod escape;
@@ -24,12 +24,12 @@ pub(crate) use history::{History, SAMPLE_INTERVAL, SAMPLES_MAX};
 pub(crate) use logging::{FILTER_VARIABLE, LogFormat, LogOptions, Logs, UnknownLogFormat};
 pub(crate) use metrics::{
     Change, DeathCause, Peer, RowTally, SlotDanger, SlotReport, SpanLoss, TopicTally, TransactionEnd,
-    WalStatus,
+    UNCHANGED, WalStatus,
 };
 pub use metrics::{ConfigInfo, Metrics};
 pub(crate) use overview::{
     DeadLetters, Lag, Level, NotSent, Overview, Part, Problem, Runway, SlotView, SnapshotView, TopicView,
-    events_of_all,
+    events_of_all, state_in_words,
 };
 pub(crate) use status::Unpublished;
 #[cfg(test)]
@@ -41,6 +41,6 @@ pub(crate) use status::{
 pub use status::{Limits, Phase, Status};
 pub(crate) use status_line::StatusLine;
 
-/// What to do when Kafka does not acknowledge.
+/// Fix when Kafka does not acknowledge.
 pub(crate) const UNACKNOWLEDGED_CURE: &str =
     "check that Kafka accepts records; until then the slot keeps WAL on the server's disk";

@@ -19,10 +19,10 @@ use super::status::{Component, Condition, Phase, Snapshot, Status};
 
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the bar of a snapshot is.
+/// Length of a snapshot's bar.
 const BAR_STEPS: u64 = 20;
 
-/// How many past seconds the shown rate is taken over.
+/// Number of past seconds for the shown rate.
 const RATE_WINDOW_TICKS: usize = 5;
 
 /// The line at the foot of a terminal. Not there until it is shown; gone when dropped.
@@ -40,14 +40,14 @@ struct Refresher {
 }
 
 impl StatusLine {
-    /// A line that is not shown yet.
+    /// Creates a line that is not shown yet.
     #[must_use]
     pub(crate) fn hidden() -> Self {
         Self { bar: ProgressBar::hidden(), refresher: None }
     }
 
-    /// Shows the status, and keeps it fresh, when standard error is a terminal. `route` says what flows where:
-    /// `orders/public.outbox → kafka`.
+    /// Shows the status, and keeps it fresh, when standard error is a terminal. `route` names source and
+    /// destination: `orders/public.outbox → kafka`.
     ///
     /// # Errors
     /// When the thread that refreshes the line cannot be started.
@@ -79,7 +79,7 @@ impl StatusLine {
         Ok(())
     }
 
-    /// A writer to standard error that keeps out of the line's way.
+    /// Returns a writer to standard error that does not disturb the line.
     pub(super) fn log_writer(&self) -> AboveLine {
         AboveLine(self.bar.clone())
     }
@@ -127,7 +127,7 @@ impl Rate {
     }
 }
 
-/// What the line says.
+/// Contents of the line.
 struct Line<'a> {
     state: &'a Snapshot,
     route: &'a str,
@@ -166,7 +166,7 @@ impl Line<'_> {
         self.write_danger(f)
     }
 
-    /// `snapshot ████████░░░░░░░░░░░░ 37 %  2 of 5 tables  1,234,567 rows`
+    /// Writes `snapshot ████████░░░░░░░░░░░░ 37 %  2 of 5 tables  1,234,567 rows`.
     fn write_snapshot(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let read = &self.state.tables_read;
         write!(f, "  snapshot ")?;
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use crate::wal::Lsn;
 
-    /// The line of a relay after `change`, ten seconds after its start.
+    /// Returns the line of a relay after `change`, ten seconds after its start.
     fn line(change: impl FnOnce(&Status, Instant)) -> String {
         let start = Instant::now();
         let status = Status::new(Limits::default(), start);

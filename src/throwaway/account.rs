@@ -10,17 +10,17 @@ use super::Error;
 const PASSWD: &str = "/etc/passwd";
 const NAMES: [&str; 2] = ["postgres", "nobody"];
 
-/// Whose rights the server runs with.
+/// Account that the server runs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Account {
     /// Our own.
     Ours,
-    /// Somebody else's, because we are root and PostgreSQL refuses root.
+    /// Another account's, because PostgreSQL refuses root.
     Lent { uid: u32, gid: u32 },
 }
 
 impl Account {
-    /// Chooses the account; `folder` was made by this process, and its owner tells who we are.
+    /// Chooses the account by the owner of `folder`, which this process has created.
     pub(super) fn for_owner_of(folder: &Path) -> Result<Self, Error> {
         let metadata = fs::metadata(folder).map_err(|source| Error::folder(folder, source))?;
         if metadata.uid() != 0 {

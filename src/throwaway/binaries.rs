@@ -10,7 +10,7 @@ use super::{Error, Release, cluster, download};
 const MAJOR_MIN: u16 = 14;
 /// Fetched when nothing is installed and nothing was asked for.
 const MAJOR_FETCHED: u16 = 18;
-/// Where packages put one folder a major version: Debian, Red Hat, Homebrew on both kinds of Mac.
+/// Folders in which packages have one folder a major version: Debian, Red Hat, Homebrew on both kinds of Mac.
 const PACKAGE_FOLDERS: [(&str, &str); 4] = [
     ("/usr/lib/postgresql", ""),
     ("/usr", "pgsql-"),
@@ -18,8 +18,8 @@ const PACKAGE_FOLDERS: [(&str, &str); 4] = [
     ("/usr/local/opt", "postgresql@"),
 ];
 
-/// Sees to it that the programs are on this machine, so that [`super::ThrowawayPostgres::start`] is quick. When they
-/// have to be fetched, `fetching` is told the major version first.
+/// Makes sure that the programs are on this machine, so that [`super::ThrowawayPostgres::start`] is quick.
+/// When they must be fetched, `fetching` is called with the major version first.
 ///
 /// # Errors
 /// When they are not installed and cannot be fetched.
@@ -97,7 +97,7 @@ fn output(program: &Path, argument: &str) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// From `postgres (PostgreSQL) 15.20 (Debian 15.20-1)`, or `18beta2`.
+/// Parses the major version of `postgres (PostgreSQL) 15.20 (Debian 15.20-1)`, or `18beta2`.
 fn major_version(text: &str) -> Option<u16> {
     let version = text.split_once("(PostgreSQL) ")?.1;
     let end = version.find(|c: char| !c.is_ascii_digit()).unwrap_or(version.len());

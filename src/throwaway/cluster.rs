@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::account::Account;
 use super::{Authentication, Certificate, Error, Options};
 
-/// Any account can look into it, unlike a TMPDIR of root's, and it is seldom memory, unlike `/tmp`.
+/// Folder that any account can search, unlike a TMPDIR of root's, and that is seldom memory, unlike `/tmp`.
 const PARENT: &str = "/var/tmp";
 const PASSWORD_FILE: &str = "password";
 const CERTIFICATE_FILE: &str = "server.crt";
@@ -36,7 +36,7 @@ impl<'a> Cluster<'a> {
         Self { folder, account }
     }
 
-    /// Gives the folder away and says what `initdb` must be told.
+    /// Gives the folder away, and returns the arguments of `initdb`.
     pub(super) fn prepare(&self, authentication: &Authentication) -> Result<Vec<String>, Error> {
         self.account.own(self.folder).map_err(|source| Error::folder(self.folder, source))?;
         let mut arguments: Vec<String> =
@@ -50,7 +50,7 @@ impl<'a> Cluster<'a> {
         Ok(arguments)
     }
 
-    /// Writes what the options say into the files that `initdb` has made.
+    /// Writes the options into the files that `initdb` has made.
     pub(super) fn configure(&self, options: &Options) -> Result<(), Error> {
         let data = self.folder.join("data");
         if let Some(certificate) = &options.certificate {
@@ -105,7 +105,7 @@ fn settings(folder: &Path, options: &Options) -> String {
     settings.into_iter().map(|(name, value)| setting(name, value)).collect()
 }
 
-/// One line of `postgresql.conf`; inside its quotes a backslash escapes, and so does a second quote.
+/// Returns one line of `postgresql.conf`; inside its quotes a backslash escapes, and so does a second quote.
 fn setting(name: &str, value: &str) -> String {
     format!("{name} = '{}'\n", value.replace('\\', r"\\").replace('\'', "''"))
 }

@@ -18,12 +18,13 @@ const ROOT_CACHE: &str = "/var/cache";
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Whether an earlier call of [`fetched`] has fetched this major version.
+/// Returns whether an earlier call of [`fetched`] has fetched this major version.
 pub(super) fn is_fetched(major: u16, account: Account) -> bool {
     folder(&cache_folder(account), major).exists()
 }
 
-/// The folder of a PostgreSQL of this major version, fetched on the first call: `bin`, `lib` and `share`.
+/// Returns the folder of a PostgreSQL of this major version, fetched on the first call: `bin`, `lib` and
+/// `share`.
 ///
 /// The archive is checked against the SHA-512 that Maven Central publishes beside it.
 pub(super) fn fetched(major: u16, account: Account) -> Result<PathBuf, Error> {
@@ -36,7 +37,7 @@ pub(super) fn fetched(major: u16, account: Account) -> Result<PathBuf, Error> {
     Ok(folder)
 }
 
-/// One process at a time, and under its final name only when it is whole.
+/// Fetches the archive, one process at a time, and under its final name only when it is whole.
 fn fetch(major: u16, cache: &Path, folder: &Path) -> Result<(), Cause> {
     fs::create_dir_all(cache)?;
     let lock = File::create(cache.join("postgresql.lock"))?;
@@ -55,7 +56,7 @@ fn fetch(major: u16, cache: &Path, folder: &Path) -> Result<(), Cause> {
     Ok(())
 }
 
-/// On a thread of its own, because the caller's may already be running a runtime.
+/// Runs a future on a thread of its own, because the caller's may already be running a runtime.
 fn block_on<T: Send>(future: impl Future<Output = T> + Send) -> io::Result<T> {
     let run = || Ok(Builder::new_current_thread().enable_all().build()?.block_on(future));
     thread::scope(|scope| scope.spawn(run).join().unwrap_or_else(|panic| resume_unwind(panic)))
@@ -73,7 +74,8 @@ fn cache_folder(account: Account) -> PathBuf {
     parent.join("outboxd")
 }
 
-/// As the XDG base directory specification says: a relative `XDG_CACHE_HOME` counts as none.
+/// Returns the user's cache as the XDG base directory specification defines it: a relative `XDG_CACHE_HOME`
+/// counts as none.
 fn user_cache(xdg_cache_home: Option<PathBuf>, home: Option<PathBuf>) -> PathBuf {
     let xdg = xdg_cache_home.filter(|path| path.is_absolute());
     xdg.or_else(|| home.map(|home| home.join(".cache"))).unwrap_or_else(env::temp_dir)

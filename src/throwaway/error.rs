@@ -3,14 +3,14 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Class, Diagnose, Exit};
 
-/// Why there is no throwaway PostgreSQL.
+/// Reasons why there is no throwaway PostgreSQL.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file or folder that could not be made or read.
     #[error("cannot use {path}", path = path.display())]
     Folder {
-        /// Which one.
+        /// Folder.
         path: PathBuf,
         /// Why.
         #[source]
@@ -30,7 +30,7 @@ pub enum Error {
     /// Not installed, and not fetched either.
     #[error("PostgreSQL {major} is not installed and cannot be fetched from Maven Central")]
     Fetch {
-        /// Which major version.
+        /// Major version.
         major: u16,
         /// Why.
         #[source]
@@ -39,7 +39,7 @@ pub enum Error {
     /// The server or its `initdb` gave up.
     #[error("cannot {doing} the throwaway PostgreSQL; it said:\n{log}")]
     Server {
-        /// What it was told.
+        /// Action.
         doing: &'static str,
         /// The end of its log.
         log: String,

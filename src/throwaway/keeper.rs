@@ -9,7 +9,8 @@ use super::StopMode;
 use super::account::Account;
 
 const SCRIPT: &str = include_str!("keeper.sh");
-/// What the programs see of our environment: nothing. A PGDATA or PGPORT of the user's would change what they do.
+/// Environment of the programs, without that of this process: a PGDATA or PGPORT of the user's would change
+/// what they do.
 const ENVIRONMENT: [(&str, &str); 2] = [("LC_ALL", "C"), ("PATH", "/usr/local/bin:/usr/bin:/bin")];
 /// `keeper.sh`'s unit of waiting.
 const TICK_MS: u128 = 50;
@@ -33,7 +34,7 @@ pub(super) enum Order {
 }
 
 impl Keeper {
-    /// From here on the keeper owns `folder`.
+    /// Starts the keeper, which owns `folder` from here on.
     pub(super) fn spawn(
         programs: &Path,
         folder: &Path,
@@ -69,7 +70,7 @@ impl Drop for Keeper {
     fn drop(&mut self) {
         self.orders = None;
         if let Err(error) = self.process.wait() {
-            tracing::warn!(error = %error, "throwaway PostgreSQL not waited for");
+            tracing::warn!(error = %error, "did not wait for the throwaway PostgreSQL");
         }
     }
 }

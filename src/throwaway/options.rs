@@ -2,12 +2,12 @@ use std::path::PathBuf;
 
 use crate::secret::Secret;
 
-/// What kind of server is wanted. The default: the newest installed major, trust, durable, no TLS.
+/// Options of the server. The default: the newest installed major, trust, durable, no TLS.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Which major version.
+    /// Major version.
     pub release: Release,
-    /// How clients prove who they are.
+    /// Authentication of clients.
     pub authentication: Authentication,
     /// `fsync=off` when true: faster, survives a crash of the server but not of the machine. Default false.
     pub skip_fsync: bool,
@@ -17,11 +17,12 @@ pub struct Options {
     pub hba: Vec<String>,
     /// The server's certificate; `ssl=on` when present.
     pub certificate: Option<Certificate>,
-    /// Where the server's folder is made. Other accounts must be able to search it. Default `/var/tmp`, which is seldom memory.
+    /// Parent of the server's folder. Other accounts must be able to search it. Default `/var/tmp`, which is
+    /// seldom memory.
     pub parent: Option<PathBuf>,
 }
 
-/// Which major version of PostgreSQL.
+/// Major version of PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Release {
     /// The newest one installed, of 14 or above; else one is fetched.
@@ -31,10 +32,10 @@ pub enum Release {
     Major(u16),
 }
 
-/// How clients prove who they are.
+/// Authentication of clients.
 #[derive(Debug, Clone, Default)]
 pub enum Authentication {
-    /// They need not.
+    /// None.
     #[default]
     Trust,
     /// `scram-sha-256`; the password is that of the superuser `postgres`.
@@ -52,7 +53,7 @@ pub struct Certificate {
     pub client_ca_pem: Option<String>,
 }
 
-/// How a server is told to stop.
+/// Mode of stopping a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopMode {
     /// Waits for every client to leave.
@@ -64,7 +65,7 @@ pub enum StopMode {
 }
 
 impl StopMode {
-    /// The signal that says so to a postmaster.
+    /// Returns the signal to the postmaster.
     pub(super) const fn signal(self) -> &'static str {
         match self {
             Self::Smart => "TERM",

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU16, Ordering};
 const RANGE: Range<u16> = 20_000..32_000;
 const ATTEMPT_COUNT_MAX: usize = 100;
 
-/// The next one to try. From a place at random on, so that processes do not meet, and each once in a round, so that nobody is
-/// given a port that another was given a moment ago and does not listen on yet.
+/// The next port to try. It begins at random, so that processes do not collide, and each port comes once in a
+/// round, so that none is returned that another caller got a moment ago and does not listen on yet.
 static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(fastrand::u16(..)));
 
-/// A TCP port of 127.0.0.1 on which nothing listens right now.
+/// Returns a TCP port of 127.0.0.1 on which nothing listens at present.
 ///
 /// # Errors
 /// When a hundred ports in a row were taken.

@@ -70,49 +70,49 @@ impl ThrowawayPostgres {
         self.order(Order::Start { port: self.port, attempt_count_max }, "start")
     }
 
-    /// The major version.
+    /// Returns the major version.
     #[must_use]
     pub const fn major(&self) -> u16 {
         self.major
     }
 
-    /// The address it listens on.
+    /// Returns the address it listens on.
     #[must_use]
     pub const fn host(&self) -> Ipv4Addr {
         Ipv4Addr::LOCALHOST
     }
 
-    /// The TCP port, which is also in the name of the socket in [`Self::folder`].
+    /// Returns the TCP port, which is also in the name of the socket in [`Self::folder`].
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// The superuser.
+    /// Returns the superuser.
     #[must_use]
     pub const fn user(&self) -> &'static str {
         SUPERUSER
     }
 
-    /// The superuser's password, with [`Authentication::ScramSha256`].
+    /// Returns the superuser's password, with [`Authentication::ScramSha256`].
     #[must_use]
     pub const fn password(&self) -> Option<&Secret> {
         self.password.as_ref()
     }
 
-    /// A connection string for psql and tokio-postgres, without the password.
+    /// Returns a connection string for psql and tokio-postgres, without the password.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
         format!("postgresql://{SUPERUSER}@{}:{}/{database}", self.host(), self.port)
     }
 
-    /// The folder that holds everything of this server, its Unix socket and `data` among it.
+    /// Returns the folder that holds everything of this server, its Unix socket and `data` among it.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What the server has logged since it was made.
+    /// Returns the server's log since it was created.
     ///
     /// # Errors
     /// When the log cannot be read.

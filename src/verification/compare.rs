@@ -10,22 +10,23 @@ use super::tally::Tally;
 /// Compares rows with records, a part of all identities at a time.
 #[derive(Debug)]
 pub(crate) struct Comparison {
-    /// What is known of the topics.
+    /// Topics.
     pub topics: Topics,
-    /// The dead-letter topic. A letter is a row's when it has the row's id, key and value: ids alone may be another service's.
+    /// The dead-letter topic. A dead letter is a row's when it has the row's id, key and value: ids alone may
+    /// be another service's.
     pub dead_letters: Option<TopicNumber>,
-    /// Whether the relay has confirmed everything that the rows were read with.
+    /// True if the relay has confirmed everything that the rows were read with.
     pub slot_has_passed: bool,
-    /// How much there is of what.
+    /// Counts by result.
     pub tally: Tally,
 }
 
-/// What a comparison finds. It grows with the part that is compared, not with the whole.
+/// Result of a comparison. It grows with the part that is compared, not with the whole.
 #[derive(Debug, Default)]
 pub(crate) struct Compared {
-    /// What is wrong.
+    /// Findings.
     pub findings: Vec<Finding>,
-    /// What is needed to check the order of keys.
+    /// Entries for checking the order of keys.
     pub orders: Vec<OrderEntry>,
     /// The rows whose record or dead letter is there, with their contents.
     pub sent: Vec<RowPlace>,
@@ -88,7 +89,7 @@ impl Comparison {
         }
     }
 
-    /// Rows and records of the same topic and contents.
+    /// Pairs rows and records of the same topic and contents.
     fn pair<'e>(
         &mut self,
         rows: &[&'e Expected],
@@ -102,14 +103,14 @@ impl Comparison {
             left.records.extend(records);
         }
         for (index, row) in rows.iter().take(paired).enumerate() {
-            // What is too much belongs to the last row: nothing tells whose it is.
+            // Surplus records are assigned to the last row: nothing identifies theirs.
             let count = if index.saturating_add(1) == rows.len() { records.len() } else { 1 };
             let own: Vec<_> = records.iter().skip(index).take(count).copied().collect();
             self.tell_paired(row, &own, findings);
         }
     }
 
-    /// A row, and its records; there is one at least.
+    /// Reports a row, and its records, of which there is at least one.
     fn tell_paired(&mut self, row: &Expected, records: &[&Found], findings: &mut Compared) {
         findings.sent.push(row.row.at());
         let Some(parts) = records.iter().map(|record| misplaced(row, record)).find(|parts| !parts.is_empty())
@@ -160,7 +161,7 @@ impl Comparison {
         findings
     }
 
-    /// A row without a record, that nothing excuses.
+    /// Returns the problem of a row without a record, that nothing excuses.
     const fn absent(&self, perhaps: Option<Deletion>) -> Problem {
         if self.slot_has_passed { Problem::Missing { perhaps } } else { Problem::Unsent }
     }
@@ -232,13 +233,14 @@ impl Comparison {
     }
 }
 
-/// Whether a dead letter is this row's: it has what the row's record would have, or all but the value where that was too large.
+/// Returns whether a dead letter is this row's: it has what the row's record would have, or all but the value
+/// where that was too large.
 const fn is_letter_of(row: &Expected, letter: &Found) -> bool {
     let (wanted, contents) = (row.contents, letter.contents);
     wanted.key == contents.key && (wanted.value == contents.value || letter.without_value)
 }
 
-/// What of a record is not as the row's columns say, though its contents are.
+/// Returns the parts of a record that differ from the row's columns, though its contents do not.
 fn misplaced(row: &Expected, record: &Found) -> Parts {
     let mut parts = Parts::default();
     let times = row.timestamp_ms.zip(record.timestamp_ms);
@@ -247,7 +249,7 @@ fn misplaced(row: &Expected, record: &Found) -> Parts {
     parts
 }
 
-/// The first record in each partition.
+/// Returns entries of the first record in each partition.
 fn order_entries(row: &Expected, records: &[&Found]) -> Vec<OrderEntry> {
     let Some(order) = row.order else { return Vec::new() };
     let mut first: Vec<Place> = records.iter().map(|record| Place::of(record)).collect();

@@ -55,7 +55,7 @@ fn comparison() -> Comparison {
     }
 }
 
-/// The problems, in words, and the tally.
+/// Returns the problems, in words, and the tally.
 fn judged(rows: Vec<Expected>, records: Vec<Found>) -> (Vec<String>, Tally) {
     let mut comparison = comparison();
     let Compared { findings, .. } = comparison.compare(rows, records);
@@ -67,7 +67,7 @@ fn judged(rows: Vec<Expected>, records: Vec<Found>) -> (Vec<String>, Tally) {
     (words.collect(), comparison.tally)
 }
 
-/// What it is, the rows, the records, and the problems.
+/// Name, rows, records, and problems.
 type Case = (&'static str, Vec<Expected>, Vec<Found>, &'static [&'static str]);
 
 #[test]
@@ -169,8 +169,8 @@ fn each_row_is_ordered_by_its_first_record() {
     assert_eq!(places, [(Some((0, 2)), 7), (Some((1, 9)), 7)]);
 }
 
-/// Takes every row in turn, and looks through all the records that are left. Which of several rows with one id a record with
-/// other contents belongs to, nothing tells: it is that whose contents come first.
+/// Compares every row in turn with all the records that are left. Which of several rows with one id a record
+/// with other contents belongs to is not identified: it is the one whose contents come first.
 fn naive(rows: &[Expected], records: &[Found]) -> Tally {
     let mut rows: Vec<&Expected> = rows.iter().collect();
     rows.sort_by_key(|row| (row.identity, row.topic, row.contents));

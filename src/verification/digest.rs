@@ -4,30 +4,34 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use crate::connect::record::{DIGEST_HEADER, POSITION_HEADER};
 use crate::trace::is_of_trace;
 
-/// This header tells which process sent the record. Its value is another one each time.
+/// Header that identifies the process that sent the record. Its value differs each time.
 const RUN_ID_HEADER: &str = "__debezium.context.runId";
 
-/// By what a row and its records find each other: the hash of the event's id.
+/// Headers that `outboxd dlq replay` adds to a record that it sends again.
+const REPLAY_HEADERS: &str = "outboxd.replay.";
+
+/// Identity by which a row and its records find each other: the hash of the event's id.
 ///
-/// Two events may share one. That is no harm: events of one identity are told apart by their contents.
+/// Two events may share one. That is no harm: events of one identity are distinguished by their contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Identity(pub u64);
 
-/// What a record is made of, as digests.
+/// Parts of a record, as digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct Contents {
-    /// Of the key.
+    /// Digest of the key.
     pub key: u64,
-    /// Of the value.
+    /// Digest of the value.
     pub value: u64,
-    /// Of the headers, but for those that differ each time the record is sent, and those of outboxd's own.
+    /// Digest of the headers, but for those that differ each time the record is sent, and those of outboxd's
+    /// own.
     pub headers: u64,
 }
 
-/// What is done with the headers that tell a span.
+/// Treatment of the headers of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TraceHeaders {
-    /// They are the event's, as a column says them.
+    /// Compared: they are the event's, from a column.
     Compared,
     /// Tracing makes them, and others each time.
     Skipped,
@@ -53,7 +57,7 @@ pub(crate) enum Part {
 pub(crate) struct Parts(u8);
 
 impl Identity {
-    /// That of an event with this id. One without an id is known by its key and value.
+    /// Returns the identity of an event with this id. One without an id is identified by its key and value.
     #[must_use]
     pub(crate) fn new(id: Option<&[u8]>, contents: Contents) -> Self {
         match id {
@@ -62,34 +66,34 @@ impl Identity {
         }
     }
 
-    /// That of a key in a topic.
+    /// Returns the identity of a key in a topic.
     #[must_use]
     pub(crate) fn of_key(topic: u32, key: &[u8]) -> Self {
         Self(hash((topic, key)))
     }
 
-    /// That of a row without a key, known by its fields.
+    /// Returns the identity of a row without a key, made of its fields.
     #[must_use]
     pub(crate) fn of_fields(topic: u32, fields: impl Hash) -> Self {
         Self(hash((topic, fields)))
     }
 
-    /// A number below `1 << bits`, the same for the same identity.
+    /// Returns a number below `1 << bits`, the same for the same identity.
     #[must_use]
     pub(crate) const fn range(self, bits: u32) -> u64 {
         self.0 >> (u64::BITS - bits)
     }
 
-    /// Whether it belongs to the part of all identities that is `share` of 2^32.
+    /// Returns whether it belongs to the part of all identities that is `share` of 2^32.
     #[must_use]
     pub(crate) const fn is_in_share(self, share: u64) -> bool {
-        // Not the bits that tell the range.
+        // Not the bits that decide the range.
         self.0 & 0xFFFF_FFFF < share
     }
 }
 
 impl Contents {
-    /// Of a record with this key, value and headers.
+    /// Computes the digests of a record with this key, value and headers.
     #[must_use]
     pub(crate) fn new<'a>(
         key: Option<&[u8]>,
@@ -101,6 +105,7 @@ impl Contents {
         for (name, value) in headers {
             match name {
                 POSITION_HEADER | DIGEST_HEADER => {}
+                _ if name.starts_with(REPLAY_HEADERS) => {}
                 _ if traces == TraceHeaders::Skipped && is_of_trace(name) => {}
                 RUN_ID_HEADER => name.hash(&mut hasher),
                 _ => (name, value).hash(&mut hasher),
@@ -109,7 +114,7 @@ impl Contents {
         Self { key: hash(key), value: hash(value), headers: hasher.finish() }
     }
 
-    /// The parts that differ.
+    /// Returns the parts that differ.
     #[must_use]
     pub(crate) fn difference(self, other: Self) -> Parts {
         let mut parts = Parts::default();
@@ -148,19 +153,19 @@ impl Parts {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether nothing but this part differs.
+    /// Returns whether only this part differs.
     #[must_use]
     pub(crate) const fn are_only(self, part: Part) -> bool {
         self.0 == part.bit()
     }
 
-    /// The names of the parts.
+    /// Returns the names of the parts.
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
         Part::ALL.into_iter().filter(move |(part, _)| self.0 & part.bit() != 0).map(|(_, name)| name)
     }
@@ -186,6 +191,15 @@ mod tests {
     fn contents(key: &str, value: &str, headers: &[(&'static str, &'static str)]) -> Contents {
         let headers = headers.iter().map(|(name, value)| (*name, Some(value.as_bytes())));
         Contents::new(Some(key.as_bytes()), Some(value.as_bytes()), headers, TraceHeaders::Compared)
+    }
+
+    /// It is the event that it was before.
+    #[test]
+    fn a_dead_letter_that_was_sent_again_has_the_contents_of_its_event() {
+        let of_event = [("id", "1"), ("type", "E")];
+        let again =
+            [("id", "1"), ("type", "E"), ("outboxd.replay.count", "1"), ("outboxd.replay.from", "dead/0/7")];
+        assert_eq!(contents("k", "v", &of_event), contents("k", "v", &again));
     }
 
     #[test]

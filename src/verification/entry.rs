@@ -6,18 +6,18 @@ use super::digest::{Contents, Identity};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TopicNumber(pub u32);
 
-/// How much of a text is kept, in bytes.
+/// Bytes of a text that are stored.
 const TEXT_BYTES_MAX: usize = 300;
 
 /// Something that can be written to disk and read back.
 pub(crate) trait Entry: Sized {
-    /// What must be together.
+    /// Returns the identity by which entries are brought together.
     fn identity(&self) -> Identity;
 
     /// Appends its bytes.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Takes one from the front of `bytes`.
+    /// Parses one from the front of `bytes`.
     ///
     /// # Errors
     /// When they are not what [`Self::write`] has written.
@@ -35,7 +35,7 @@ impl From<TryGetError> for MalformedEntry {
     }
 }
 
-/// Which row it is: what a person needs to find it.
+/// Name of a row: what a person needs to find it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowName {
     /// The captured table, by its place in the list of tables.
@@ -49,37 +49,37 @@ pub(crate) struct RowName {
 }
 
 impl RowName {
-    /// Where it lies.
+    /// Returns its place.
     #[must_use]
     pub(crate) const fn at(&self) -> RowPlace {
         RowPlace { lies_in: self.lies_in, place: self.place }
     }
 }
 
-/// Where a row lies: nothing else tells rows with one id apart.
+/// Place of a row: nothing else distinguishes rows with one id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct RowPlace {
     lies_in: u32,
     place: (u32, u16),
 }
 
-/// Where a topic has an event's record.
+/// Place of an event's record in its topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spot {
     /// In any partition: there is no key.
     Any,
-    /// In that of the key with this hash.
+    /// In the partition of the key with this hash.
     Hashed(u32),
-    /// In this partition: a column says so.
+    /// In this partition, according to a column.
     Decided(i32),
 }
 
-/// What should be in Kafka for a row.
+/// Expected record of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Expected {
-    /// By what its record is found.
+    /// Identity by which its record is found.
     pub identity: Identity,
-    /// What the record is made of.
+    /// Contents of the record.
     pub contents: Contents,
     /// The topic.
     pub topic: TopicNumber,
@@ -87,11 +87,11 @@ pub(crate) struct Expected {
     pub spot: Spot,
     /// The record's timestamp in milliseconds since 1970, when a column decides it.
     pub timestamp_ms: Option<i64>,
-    /// When the row was written, in milliseconds since 1970, as far as that is known.
+    /// Time at which the row was written, in milliseconds since 1970, as far as that is known.
     pub written_ms: Option<i64>,
     /// Rows of a key come in the order of this.
     pub order: Option<i64>,
-    /// Why it makes no record.
+    /// Reason why it makes no record.
     pub refusal: Option<String>,
     /// The row.
     pub row: RowName,
@@ -100,9 +100,9 @@ pub(crate) struct Expected {
 /// A record that is in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// By what its row is found.
+    /// Identity by which its row is found.
     pub identity: Identity,
-    /// What it is made of.
+    /// Its contents.
     pub contents: Contents,
     /// The topic.
     pub topic: TopicNumber,
@@ -112,20 +112,20 @@ pub(crate) struct Found {
     pub offset: i64,
     /// Its timestamp in milliseconds since 1970; none when the broker has set its own.
     pub timestamp_ms: Option<i64>,
-    /// Whether a record with a later position is before it in its partition.
+    /// True if a record with a later position is before it in its partition.
     pub behind: bool,
-    /// Whether it is a dead letter that was too large and went without its value.
+    /// True if it is a dead letter that was too large and went without its value.
     pub without_value: bool,
 }
 
-/// What a row is to the order of its key.
+/// Row in the order of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OrderEntry {
-    /// Of the key.
+    /// Identity of the key.
     pub key: Identity,
     /// The topic.
     pub topic: TopicNumber,
-    /// Where its first record is; none when compaction may have deleted it.
+    /// Place of its first record; none when compaction may have deleted it.
     pub record: Option<(i32, i64)>,
     /// Records of a key come in the order of this.
     pub order: i64,

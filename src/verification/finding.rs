@@ -1,7 +1,7 @@
 use super::digest::Parts;
 use super::entry::{Found, RowName, TopicNumber};
 
-/// How many places of one row's records are told.
+/// Most places of one row's records that are reported.
 pub(super) const PLACES_MAX: usize = 10;
 
 /// Something that is wrong with a row's record.
@@ -13,23 +13,23 @@ pub(crate) struct Finding {
     pub row: Option<RowName>,
     /// The topic where its record should be; none when the row makes no record.
     pub topic: Option<TopicNumber>,
-    /// Where records of its id are; the first ones if they are many.
+    /// Places of records with its id; only the first ones if they are many.
     pub places: Vec<Place>,
 }
 
-/// What is wrong.
+/// Problem of a row or a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Problem {
-    /// There is no record.
+    /// No record.
     Missing {
-        /// What may be the reason, though nothing proves it.
+        /// Possible reason, though nothing proves it.
         perhaps: Option<Deletion>,
     },
-    /// There is no record, and the relay may not have come to the row yet.
+    /// No record, and the relay may not have reached the row yet.
     Unsent,
-    /// There is a record of its id, with something else in it.
+    /// A record with its id and other contents.
     Changed {
-        /// What is different.
+        /// Parts that differ.
         parts: Parts,
     },
     /// The last record of its key has other values in these fields, named by their digests.
@@ -37,17 +37,17 @@ pub(crate) enum Problem {
         /// The digests of their names.
         fields: Vec<u32>,
     },
-    /// Its last record says that it is gone, and it is there.
+    /// Its last record is a delete, but the row exists.
     Gone,
-    /// The last record of a key says that its row is there, and it is not.
+    /// The last record of a key describes a row, but the row does not exist.
     NotDeleted,
     /// The last record of its key cannot be read.
     Unreadable,
     /// Its record is in another topic.
     OtherTopic,
-    /// Its record is there more than once.
+    /// Several records.
     Repeated {
-        /// How often it is there.
+        /// Number of its records.
         times: u64,
     },
     /// Its record comes behind one that it should be before.
@@ -59,7 +59,7 @@ pub(crate) enum Problem {
     },
 }
 
-/// What brokers delete records by.
+/// Limits by which brokers delete records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Deletion {
     /// Retention. The partition does not begin at offset 0 any more, and when the row was written is not known.
@@ -68,7 +68,7 @@ pub(crate) enum Deletion {
     Compacted,
 }
 
-/// How bad a finding is, the worst first.
+/// Severity of a finding, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Severity {
     /// A consumer does not have the row.
@@ -77,11 +77,11 @@ pub(crate) enum Severity {
     Wrong,
     /// A consumer has it, but not as it should come.
     Misplaced,
-    /// It may still come, or has come and was deleted.
+    /// May still arrive, or has arrived and was deleted.
     Open,
 }
 
-/// Where a record is.
+/// Place of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     /// The topic.
@@ -93,7 +93,7 @@ pub(crate) struct Place {
 }
 
 impl Problem {
-    /// Its name, as it is printed.
+    /// Returns its name for output.
     #[must_use]
     pub(crate) const fn name(&self) -> &'static str {
         match self {
@@ -111,7 +111,7 @@ impl Problem {
 }
 
 impl Problem {
-    /// How bad it is.
+    /// Returns how bad it is.
     #[must_use]
     pub(crate) const fn severity(&self) -> Severity {
         match self {
@@ -126,7 +126,7 @@ impl Problem {
 }
 
 impl Place {
-    /// That of a record.
+    /// Returns the place of a record.
     #[must_use]
     pub(crate) const fn of(found: &Found) -> Self {
         Self { topic: found.topic, partition: found.partition, offset: found.offset }

@@ -1,4 +1,5 @@
-//! What verify misses: right rows and records, one thing done to the records, and an answer that must not be yes.
+//! Mutations that verify must find: right rows and records, one mutation of the records, and an answer that
+//! must not be yes.
 
 use proptest::prelude::*;
 
@@ -11,7 +12,7 @@ use super::*;
 const PARTITIONS: i32 = 2;
 const TOPIC: TopicNumber = TopicNumber(0);
 
-/// What is done to the records of a topic, with numbers that choose which ones.
+/// Mutation of the records of a topic, with numbers that choose which ones.
 #[derive(Debug, Clone, Copy)]
 enum Mutation {
     Remove(usize),
@@ -37,13 +38,13 @@ struct Record {
     altered: bool,
 }
 
-/// All records in the order in which they were written, of all partitions.
+/// Returns the partition of a key.
 fn partition(key: u64) -> i32 {
     i32::try_from(key).unwrap() % PARTITIONS
 }
 
 impl Mutation {
-    /// What it makes of the records; none when there is nothing that it could do.
+    /// Returns the mutated records; none when it cannot be applied.
     fn of(self, records: &[Record]) -> Option<Vec<Record>> {
         let mut mutated = records.to_vec();
         match self {
@@ -66,7 +67,7 @@ impl Mutation {
     }
 }
 
-/// Which keys the rows of an outbox have, in the order of their commits.
+/// Generates the keys of an outbox's rows, in the order of their commits.
 fn keys() -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(0u64..4, 1..12)
 }
@@ -75,14 +76,14 @@ fn written(keys: &[u64]) -> Vec<Record> {
     (0..).zip(keys).map(|(number, key)| Record { key: *key, number, altered: false }).collect()
 }
 
-/// How the order of an outbox's rows is known.
+/// Source of the order of an outbox's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KnownBy {
     Positions,
     Rows,
 }
 
-/// The answer of `verify` about an outbox.
+/// Returns the answer of `verify` about an outbox.
 fn of_outbox(rows: &[Record], records: &[Record], known_by: KnownBy, compacted: bool) -> Tally {
     let contents = |record: &Record| Contents {
         key: record.key,
@@ -124,12 +125,12 @@ fn of_outbox(rows: &[Record], records: &[Record], known_by: KnownBy, compacted: 
     comparison.tally
 }
 
-/// What happens to the rows of a table: a key, and whether its row goes.
+/// Generates changes of the rows of a table: a key, and whether its row is deleted.
 fn changes() -> impl Strategy<Value = Vec<(u64, bool)>> {
     prop::collection::vec((0u64..4, prop::bool::weighted(0.3)), 1..12)
 }
 
-/// The answer of `verify` about a table; `gone` says which changes are deletes.
+/// Returns the answer of `verify` about a table; `gone` marks the changes that are deletes.
 fn of_table(rows: &[Record], records: &[Record], gone: impl Fn(u64) -> bool) -> Tally {
     let fields = |record: &Record| {
         let value = format!("{}{}", record.number, if record.altered { " altered" } else { "" });
@@ -194,7 +195,7 @@ proptest! {
         prop_assert!(of_table(&rows, &records, gone).is_clean());
         let Some(mutated) = mutation.of(&records) else { return Ok(()) };
         let tally = of_table(&rows, &mutated, gone);
-        // Only the last record of a key says what its row is, and a delete says nothing but that.
+        // Only the last record of a key shows its row, and a delete has no other contents.
         let is_visible = match mutation {
             Mutation::Remove(which) => {
                 let removed = &records[which % records.len()];

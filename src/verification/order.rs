@@ -12,8 +12,8 @@ pub(crate) struct Positions {
 }
 
 impl Positions {
-    /// Whether a record with a later position came before this one in its partition. Positions of another database system
-    /// cannot be compared: they begin anew.
+    /// Returns whether a record with a later position came before this one in its partition. Positions of
+    /// another database system cannot be compared: they begin again.
     pub(crate) fn is_behind(&mut self, topic: TopicNumber, partition: i32, position: &[u8]) -> bool {
         let Some(system) = system_of(position) else { return false };
         self.seen = self.seen.saturating_add(1);
@@ -26,15 +26,16 @@ impl Positions {
         false
     }
 
-    /// How many records had a position.
+    /// Returns the number of records with a position.
     #[must_use]
     pub(crate) const fn seen(&self) -> u64 {
         self.seen
     }
 }
 
-/// The system of a position: `system/LSN/L…/number`, or `system/LSN/number` of an outboxd that counted the events of a transaction. The numbers
-/// have a fixed width. A record that is not the first of its event has one more behind them.
+/// Returns the system of a position: `system/LSN/L…/number`, or `system/LSN/number` of an outboxd that
+/// counted the events of a transaction. The numbers have a fixed width. A record that is not the first of its
+/// event has one more behind them.
 fn system_of(position: &[u8]) -> Option<&[u8]> {
     let mut fields = position.split(|byte| *byte == b'/');
     let system = fields.next().filter(|system| !system.is_empty())?;
@@ -52,16 +53,16 @@ fn is_hexadecimal(field: &[u8], digits: RangeInclusive<usize>) -> bool {
     digits.contains(&field.len()) && field.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// How the order of a key's rows is judged.
+/// Check of the order of a key's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OrderCheck {
     /// Orders that differ by no more than this may be the other way round.
     pub slack: i64,
-    /// Whether records that come too late are told. Their positions may have told already.
+    /// True if records that come too late are reported. Their positions may have shown them already.
     pub tells_late: bool,
 }
 
-/// What the order of keys shows.
+/// Result of the order of keys.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Orders {
     /// The rows whose record comes behind one of the same key whose order is later by more than the slack.
@@ -73,7 +74,7 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// Looks at all entries that may be of one key, in any order.
+    /// Checks all entries that may be of one key, in any order.
     #[must_use]
     pub(crate) fn of(mut entries: Vec<OrderEntry>, check: OrderCheck) -> Self {
         let OrderCheck { slack, tells_late } = check;
@@ -100,7 +101,7 @@ impl Orders {
     }
 }
 
-/// In each partition.
+/// Finds records that are late in their partition.
 fn late(sent: &[&OrderEntry], slack: i64) -> Vec<Finding> {
     let mut furthest: Option<(i32, i64)> = None;
     let mut findings = Vec::new();
@@ -207,7 +208,7 @@ mod tests {
         };
         let key = [entry(1, None, 1), entry(1, Some(0), 2), entry(1, None, 3)];
         assert_eq!(judged(&key, 0), (vec![3], 1));
-        // So near to each other, nothing tells which is the later.
+        // So near to each other, nothing shows which is the later.
         assert_eq!(judged(&key, 1), (vec![1, 3], 0));
         let other = [entry(1, None, 1), entry(2, Some(0), 2)];
         assert_eq!(judged(&other, 0), (vec![1], 0), "another key's record");

@@ -2,47 +2,47 @@ use std::collections::HashMap;
 
 use super::entry::{Expected, Spot, TopicNumber};
 
-/// Where a partition begins, when it has lost its oldest records.
+/// Begin of a partition that has lost its oldest records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartitionStart {
     /// The timestamp of the oldest record that is there; in milliseconds since 1970.
     pub oldest_ms: Option<i64>,
 }
 
-/// What is known of a topic.
+/// State of a topic.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TopicState {
-    /// How many partitions it has.
+    /// Number of partitions.
     pub partitions: u32,
     /// `cleanup.policy` has `compact` in it.
     pub compacted: bool,
     /// The partitions that have lost their oldest records.
     pub shortened: HashMap<i32, PartitionStart>,
-    /// What of the topic the brokers may delete.
+    /// Records that the brokers may delete.
     pub retention: Retention,
 }
 
-/// What the brokers may delete of a topic.
+/// Records of a topic that the brokers may delete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Retention {
     /// Records older than this, in milliseconds since 1970; without it none by their age.
     pub until_ms: Option<i64>,
-    /// They may delete by the size too, or do not say what.
+    /// True if they may delete by the size too, or do not return the limits.
     pub by_more: bool,
 }
 
-/// What is known of all topics.
+/// State of all topics.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Topics {
     states: Vec<TopicState>,
 }
 
-/// Why a row may be without a record.
+/// Reasons why a row may be without a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missed {
-    /// There is no excuse.
+    /// No excuse.
     Lost,
-    /// Its record may be deleted: nobody knows how old the row is.
+    /// Possibly deleted: the age of the row is not known.
     PerhapsExpired,
     /// The row is older than the oldest record of its partition, and than what the brokers keep.
     Expired,
@@ -51,13 +51,13 @@ pub(crate) enum Missed {
 }
 
 impl Topics {
-    /// Of topics in the order of their numbers.
+    /// Creates it from topics in the order of their numbers.
     #[must_use]
     pub(crate) const fn new(states: Vec<TopicState>) -> Self {
         Self { states }
     }
 
-    /// Why a row may be without a record.
+    /// Returns the reason for which a row may be without a record.
     #[must_use]
     pub(crate) fn missed(&self, expected: &Expected) -> Missed {
         let Some(state) = self.state(expected.topic) else { return Missed::Lost };
@@ -76,7 +76,8 @@ impl Topics {
         }
     }
 
-    /// Whether a partition may have lost a record by its age. Compaction never takes the last one of a key.
+    /// Returns whether a partition may have lost a record by its age. Compaction never removes the last one
+    /// of a key.
     #[must_use]
     pub(crate) fn may_have_expired(&self, topic: TopicNumber, spot: Spot) -> bool {
         self.state(topic).is_some_and(|state| state.begins_at(spot).is_some())
@@ -88,7 +89,8 @@ impl Topics {
 }
 
 impl Retention {
-    /// Why a row may be without a record whose partition has lost those of its time.
+    /// Returns the reason for which a row may be without a record, if its partition has lost those of its
+    /// time.
     fn excuses(self, written_ms: Option<i64>) -> Missed {
         match (written_ms, self.until_ms) {
             (Some(written), Some(until)) if written < until => Missed::Expired,
@@ -99,7 +101,8 @@ impl Retention {
 }
 
 impl TopicState {
-    /// Where the partition of an event begins. Without a key it may be in any: then the one that goes back farthest tells.
+    /// Returns the begin of an event's partition. Without a key it may be in any: then the one that goes back
+    /// farthest counts.
     fn begins_at(&self, spot: Spot) -> Option<PartitionStart> {
         let partition = match spot {
             Spot::Decided(partition) => partition,

@@ -1,6 +1,6 @@
 use super::finding::Problem;
 
-/// How many rows and records there are of each kind.
+/// Number of rows and records of each kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// Rows that were looked at.
@@ -29,9 +29,9 @@ pub(crate) struct Tally {
     pub expired: u64,
     /// Rows without a record in a compacted topic, where a later record of the key may have replaced theirs.
     pub compacted: u64,
-    /// Rows whose last record says that they are gone.
+    /// Rows whose last record is a delete, though they exist.
     pub gone: u64,
-    /// Keys whose last record says that a row is there, and none is.
+    /// Keys whose last record describes a row that does not exist.
     pub not_deleted: u64,
     /// Rows whose last record has not all of their fields, or others as well.
     pub altered: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Whether each row's record is there, once, in order, with its bytes.
+    /// Returns whether each row's record is there, once, in order, with its bytes.
     #[must_use]
     pub(crate) const fn is_clean(&self) -> bool {
         let Self { missing, unsent, changed, other_topic, repeated, out_of_order, cannot_be_sent, .. } = self;

@@ -27,7 +27,7 @@ pub(crate) struct Change {
     pub(crate) need: Need,
 }
 
-/// What must be in Kafka of a change. The configuration and what was done to the tables decide it.
+/// Required records of a change in Kafka. They depend on the configuration and on the operations on the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
     /// Nothing.
@@ -56,7 +56,7 @@ pub(crate) struct Seen {
     pub(crate) dead_letter: bool,
 }
 
-/// What the run's configuration and faults allow.
+/// Deviations that the run's configuration and faults allow.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Allowances {
     pub(crate) repeats: bool,
@@ -64,6 +64,8 @@ pub(crate) struct Allowances {
     pub(crate) copied: BTreeSet<String>,
     /// Tables whose rows may stand in several partitions, because their key or their topic changes.
     pub(crate) moved: BTreeSet<String>,
+    /// Dead letters are sent again.
+    pub(crate) replayed: bool,
     /// A snapshot beside an older stream sends rows before their older changes.
     pub(crate) reread: bool,
     /// A frozen and replaced relay without transactions may write an old record last.

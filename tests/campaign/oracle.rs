@@ -15,7 +15,7 @@ pub(crate) struct Verdict {
     pub(crate) changes: usize,
     pub(crate) records: usize,
     pub(crate) repeats: usize,
-    /// Rows whose last record does not say what the table says, allowed or not: what `outboxd verify` must name.
+    /// Rows whose last record differs from the table, allowed or not: `outboxd verify` must name them.
     pub(crate) stale: BTreeSet<RowId>,
     /// Events without a record or a dead letter, allowed or not, as (key, number).
     pub(crate) unsent: BTreeSet<(RowId, i64)>,
@@ -49,6 +49,8 @@ struct History<'h> {
     /// The changes with a record, and whether only a snapshot has sent them.
     sent: BTreeMap<i64, bool>,
     dead_letters: BTreeSet<i64>,
+    /// Those of them with a record besides.
+    replayed: BTreeSet<i64>,
     deletes: usize,
     /// In each partition the greatest number so far.
     greatest: BTreeMap<(String, i32), i64>,
@@ -74,6 +76,12 @@ impl<'h> History<'h> {
                 self.deletes > self.deletes_committed()
             }
         };
+        // A dead letter that was sent again has one record more, which comes late.
+        let is_replay = allowed.replayed
+            && !record.dead_letter
+            && self.dead_letters.contains(&n)
+            && self.replayed.insert(n);
+        let repeated = repeated && !is_replay;
         if repeated {
             verdict.repeats += 1;
             if !allowed.repeats && !allowed.copied.contains(&record.row.0) {
@@ -84,7 +92,7 @@ impl<'h> History<'h> {
             self.dead_letters.insert(n);
             return;
         }
-        self.order(record, repeated, allowed, verdict);
+        self.order(record, repeated || is_replay, allowed, verdict);
         // A delete has the number of the row that it ends.
         let is_newer =
             |last: &Seen| (last.n, last.effect == Effect::Gone) <= (record.n, record.effect == Effect::Gone);
@@ -94,7 +102,7 @@ impl<'h> History<'h> {
         }
     }
 
-    /// The change that a record is of; a delete without a number may be any delete.
+    /// Returns the change to which a record belongs; a delete without a number may be any delete.
     fn number(&self, record: &Seen) -> Option<i64> {
         let such = |change: &&Change| change.effect == record.effect;
         match record.n {
@@ -116,7 +124,9 @@ impl<'h> History<'h> {
         // A blocking snapshot reads newer states than the stream has sent; an older state that comes last is stale.
         let n = if record.read { 0 } else { n };
         let greatest = self.greatest.entry(record.partition.clone()).or_insert(n);
-        if n < *greatest && !record.read && !repeated && !allowed.reread && !allowed.late_records {
+        // Of a copy that became the table: whether it is captured may differ when it is read again.
+        let may_be_late = allowed.reread || allowed.late_records || allowed.copied.contains(&record.row.0);
+        if n < *greatest && !record.read && !repeated && !may_be_late {
             verdict.violate("reordered", &record.row, record.n, &at(record));
         }
         *greatest = n.max(*greatest);

@@ -5,7 +5,7 @@ use fastrand::Rng;
 use crate::facts::{Allowances, Change, Effect, Need, Seen, Tables};
 use crate::oracle::judge;
 
-/// Rows that are written and deleted in turn, and events.
+/// Returns a history of rows that are written and deleted in turn, and of events.
 fn history(rng: &mut Rng) -> (Vec<Change>, Vec<Seen>, Tables) {
     let (mut changes, mut seen, mut tables) = (Vec::new(), Vec::new(), Tables::new());
     for number in 0..4 {
@@ -89,4 +89,27 @@ fn what_is_right_is_accepted_and_what_is_wrong_is_found() {
             found(&wrong, "stale");
         }
     }
+}
+
+/// A dead letter that is sent again has one record more, wherever it comes; a second one is a repeat.
+#[test]
+fn a_dead_letter_may_be_sent_again_once() {
+    let mut rng = Rng::with_seed(1);
+    let (changes, mut seen, tables) = history(&mut rng);
+    let replayed = Seen { dead_letter: false, ..seen[0].clone() };
+    assert_eq!(replayed.effect, Effect::Event);
+    seen[0].dead_letter = true;
+    seen[0].partition.0 = "dead".to_owned();
+    seen.push(replayed.clone());
+    let repeats = |seen: &[Seen], replayed| {
+        let allowed = Allowances { replayed, ..Allowances::default() };
+        judge(&changes, seen, &tables, &allowed)
+            .violations
+            .iter()
+            .filter(|v| v.starts_with("repeated"))
+            .count()
+    };
+    assert_eq!((repeats(&seen, true), repeats(&seen, false)), (0, 1));
+    seen.push(replayed);
+    assert_eq!(repeats(&seen, true), 1);
 }

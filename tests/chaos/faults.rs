@@ -1,4 +1,4 @@
-//! What goes wrong, and how it is put right.
+//! Faults, and how each is undone.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub(crate) enum Fault {
     KafkaLink(LinkFault),
 }
 
-/// What happens to a link.
+/// Fault of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LinkFault {
     Cut,
@@ -41,7 +41,7 @@ pub(crate) enum LinkFault {
     Garbled,
 }
 
-/// Whom a fault befalls; two at a time befall different ones.
+/// Component that a fault affects; two faults at a time affect different ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Relay,
@@ -97,7 +97,7 @@ impl Deck {
         Self { mix, left: Vec::new() }
     }
 
-    /// The next fault, three times out of ten together with another one that befalls somebody else.
+    /// Returns the next fault, three times out of ten together with another one that affects another component.
     pub(crate) fn draw(&mut self, rng: &mut Rng) -> Vec<Fault> {
         let first = self.next(rng);
         if rng.u32(0..10) >= 3 {
@@ -138,7 +138,7 @@ impl Fault {
     }
 }
 
-/// What a fault can touch.
+/// Components that a fault can affect.
 pub(crate) struct Scene<'s> {
     pub(crate) world: &'s mut World,
     pub(crate) site: &'s Site,
@@ -201,7 +201,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Its successor can only be seen to stream while PostgreSQL can be asked.
+    /// Replaces the relay. The successor's stream can only be observed while PostgreSQL can be queried.
     fn replace_relay(&mut self, alone: bool) {
         self.fleet.start_second(&self.site.db);
         self.fleet.pause();
@@ -215,7 +215,7 @@ impl Scene<'_> {
     fn stop_postgres(&mut self, mode: StopMode) {
         self.site.db.disconnect();
         let began = Instant::now();
-        self.world.postgres.stop(mode, Duration::from_secs(20)).unwrap();
+        self.world.postgres.stop(mode, DEADLINE).unwrap();
         if mode == StopMode::Fast {
             self.times.push(("PostgreSQL's fast stop", began.elapsed()));
         }
@@ -238,7 +238,7 @@ impl LinkFault {
     }
 }
 
-/// SIGKILL for the relay's walsender: the server takes it for a crash, ends all sessions and recovers.
+/// Sends SIGKILL to the relay's walsender: the server treats this as a crash, ends all sessions and recovers.
 fn kill_walsender(db: &Outbox) {
     let sql = format!("SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{}'", db.name());
     let rows = db.try_query(&sql).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The relay, and whoever starts it again.
+//! The relay, and its supervisor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::support::outbox::Outbox;
 use crate::support::relay::{Config, Relay, with};
-use crate::support::wait::eventually;
+use crate::support::wait::{DEADLINE, eventually};
 
-/// A stop under load ends within this time.
-const STOP_MAX: Duration = Duration::from_secs(15);
-/// What a payload holds, and no log may.
+/// Text that is in a payload, and must not be in a log.
 const CANARY: &str = "canary-4711";
 
 /// One relay, or two while one of them is to take over.
@@ -22,9 +20,9 @@ pub(crate) struct Fleet {
     walsender: i32,
     /// Read by the sampler.
     pid: Arc<AtomicU32>,
-    /// Relays that left by themselves: with which code, and the end of what they said.
+    /// Relays that exited by themselves: their exit codes, and the end of their logs.
     pub(crate) left: Vec<String>,
-    /// What relays have said that they must not say.
+    /// Log lines of relays that must not exist.
     pub(crate) told: Vec<String>,
 }
 
@@ -35,12 +33,12 @@ impl Fleet {
         Self { config, active, second: None, walsender: 0, pid, left: Vec::new(), told: Vec::new() }
     }
 
-    /// Starts a relay that has left by itself again, as whoever runs it in production does.
+    /// Starts a relay that has exited by itself again, as a supervisor does in production.
     pub(crate) fn look_after(&mut self) {
         if self.active.is_running() {
             return;
         }
-        let code = self.active.wait_for_exit(STOP_MAX);
+        let code = self.active.wait_for_exit(DEADLINE);
         self.left.push(format!("exit {code}: {}", last_lines(&self.active.stderr())));
         self.replace();
     }
@@ -49,21 +47,21 @@ impl Fleet {
         self.active.kill();
     }
 
-    /// What the relays have from their next start on.
+    /// Changes a setting of the relays from their next start on.
     pub(crate) fn set(&mut self, key: &str, value: &str) {
         self.config = with(self.config.clone(), &[(key, value)]);
     }
 
-    /// After a kill or a stop.
+    /// Starts a new relay after a kill or a stop.
     pub(crate) fn replace(&mut self) {
         let fresh = Relay::start(&self.config);
         self.become_active(fresh);
     }
 
-    /// SIGTERM; the exit code.
+    /// Sends SIGTERM and returns the exit code.
     pub(crate) fn stop(&mut self) -> i32 {
         self.active.terminate();
-        self.active.wait_for_exit(STOP_MAX)
+        self.active.wait_for_exit(DEADLINE)
     }
 
     pub(crate) fn pause(&mut self) {
@@ -74,14 +72,14 @@ impl Fleet {
         self.active.resume();
     }
 
-    /// The one that was replaced while it was paused goes on.
+    /// Resumes the relay that was replaced while it was paused.
     pub(crate) fn resume_second(&mut self) {
         if let Some(second) = &mut self.second {
             second.resume();
         }
     }
 
-    /// A second relay, which stands by.
+    /// Starts a second relay, which stands by.
     pub(crate) fn start_second(&mut self, db: &Outbox) {
         let second = Relay::start(&self.config);
         second.wait_for_stderr("standing by");
@@ -108,7 +106,7 @@ impl Fleet {
         took
     }
 
-    /// Whatever became of the one that was replaced, it is gone now.
+    /// Drops the replaced relay, whatever its state is.
     pub(crate) fn drop_second(&mut self) {
         self.second = None;
     }
@@ -117,7 +115,7 @@ impl Fleet {
     pub(crate) fn end_second(&mut self) {
         if let Some(mut second) = self.second.take() {
             second.terminate();
-            let code = second.wait_for_exit(STOP_MAX);
+            let code = second.wait_for_exit(DEADLINE);
             if code != 0 {
                 self.left.push(format!("the standby: exit {code}: {}", last_lines(&second.stderr())));
             }
@@ -125,7 +123,7 @@ impl Fleet {
         }
     }
 
-    /// The relay that this one replaces.
+    /// Makes this relay the active one and returns the one that it replaces.
     fn become_active(&mut self, relay: Relay) -> Relay {
         let old = std::mem::replace(&mut self.active, relay);
         self.pid.store(self.active.id(), Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! The oracles: what was committed against what consumers see and what the server was told.
+//! The oracles: they compare the committed events with the records that consumers see and with the positions that were
+//! confirmed to the server.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,7 +22,7 @@ pub(crate) struct Phase {
     pub(crate) begins: Ends,
 }
 
-/// What the oracles found.
+/// Findings of the oracles.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     /// Each names its oracle.
@@ -41,7 +42,7 @@ pub(crate) struct Verdict {
     pub(crate) repeats_of: BTreeMap<String, usize>,
 }
 
-/// What is judged.
+/// Evidence that the oracles judge.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Evidence<'e> {
     pub(crate) truth: &'e [Event],
@@ -61,7 +62,7 @@ impl Evidence<'_> {
         verdict
     }
 
-    /// L2, L3, L4 and L5, record by record. Where each event was seen first.
+    /// Checks L2, L3, L4 and L5, record by record. Returns the place of the first record of each event.
     fn records<'t>(
         &'t self,
         numbers: &HashMap<&str, usize>,
@@ -102,11 +103,11 @@ impl Evidence<'_> {
         firsts
     }
 
-    /// L5: a repeat continues a replay or begins one.
+    /// Checks L5: a repeat continues a replay or begins one.
     fn repeat(&self, seen: &Seen, number: usize, last: &mut Progress, verdict: &mut Verdict) {
         verdict.repeats += 1;
         let position = last.positions.get(&number).copied();
-        // It goes on behind the last one, or a replay begins.
+        // It continues after the last one, or a replay begins.
         let goes_on = position.zip(last.replayed).is_some_and(|(position, before)| position > before);
         let skips = goes_on && position > last.replayed.map(|before| before + 1) || position.is_none();
         verdict.replays += usize::from(!goes_on);
@@ -129,7 +130,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// L1.
+    /// Checks L1.
     fn losses(&self, firsts: &HashMap<usize, (&Place, i64)>, verdict: &mut Verdict) {
         for (number, event) in
             self.truth.iter().enumerate().filter(|(number, _)| !firsts.contains_key(number))
@@ -141,7 +142,7 @@ impl Evidence<'_> {
         }
     }
 
-    /// L6: what the slot was confirmed for was in the partitions.
+    /// Checks L6: events up to the slot's confirmed position were in the partitions.
     fn confirmations(&self, firsts: &HashMap<usize, (&Place, i64)>, verdict: &mut Verdict) {
         let mut samples: Vec<&Sample> = self.samples.iter().collect();
         samples.sort_by_key(|sample| sample.confirmed);
@@ -149,7 +150,7 @@ impl Evidence<'_> {
         let mut events = self.truth.iter().enumerate().peekable();
         for sample in samples {
             while let Some((number, _)) = events.next_if(|(_, event)| event.commit_lsn < sample.confirmed) {
-                // What never came is lost, and told as such.
+                // An event that never came is lost, and reported as lost.
                 let Some((place, offset)) = firsts.get(&number) else { continue };
                 let highest = highest.entry(place).or_default();
                 *highest = (*highest).max(*offset);
@@ -169,11 +170,11 @@ impl Evidence<'_> {
     }
 }
 
-/// How far a partition has come, in numbers of events.
+/// Progress of a partition, in numbers of events.
 #[derive(Debug, Default)]
 struct Progress {
     furthest: Option<usize>,
-    /// Where each event was seen first, in order.
+    /// Position of the first record of each event, in order.
     positions: HashMap<usize, usize>,
     /// The last repeat's position, while nothing new came behind it.
     replayed: Option<usize>,
@@ -198,7 +199,7 @@ impl Verdict {
         }
     }
 
-    /// The oracles that were violated, such as `L1`.
+    /// Returns the oracles that were violated, such as `L1`.
     pub(crate) fn oracles(&self) -> BTreeSet<&str> {
         self.violations.iter().filter_map(|violation| violation.split(' ').next()).collect()
     }

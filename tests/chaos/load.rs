@@ -1,4 +1,4 @@
-//! What the services do meanwhile: transactions of every shape.
+//! Load of the services meanwhile: transactions of every shape.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +14,7 @@ const KEY_COUNT: i32 = 500;
 /// A column comes or goes this often, and what is older than a second goes from the outbox.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How much is written.
+/// Amount of data that is written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) writers: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Writer<'w> {
     pub(crate) shape: Shape,
     pub(crate) number: u64,
     pub(crate) address: &'w Address,
-    /// Where the server can read and write a file for COPY.
+    /// Folder in which the server can read and write a file for COPY.
     pub(crate) folder: PathBuf,
     pub(crate) seed: u64,
     pub(crate) over: &'w AtomicBool,
@@ -41,7 +41,7 @@ pub(crate) struct Writer<'w> {
 }
 
 impl Writer<'_> {
-    /// Writes until it is told that it is over. What fails because the server is away is simply not committed.
+    /// Writes until the load is over. A transaction that fails because the server is away is simply not committed.
     pub(crate) fn write(self) {
         let mut rng = Rng::with_seed(self.seed.wrapping_mul(1000) + self.number);
         let session = Session::new(self.address.clone());

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use crate::support::proxy::{Tamper, Toward};
 
 const PRODUCE: [u8; 2] = [0, 0];
-/// Where a request has its kind and its correlation id, and an answer its own.
+/// Offsets of a request's kind and correlation id, and of an answer's correlation id.
 const REQUEST_KIND: usize = 4;
 const REQUEST_ID: usize = 8;
 const ANSWER_ID: usize = 4;
-/// What a forged offset is beyond the last one that was told.
+/// Distance of a forged offset from the last returned one.
 const LEAP: i64 = 1000;
 
 /// A failed report counts as an acknowledgement: an error in the answer to a Produce request becomes a success, with an offset
@@ -26,8 +26,8 @@ impl FailuresAreSuccesses {
         Self { topics, asked: BTreeSet::new(), last_offset: 0 }
     }
 
-    /// An answer names one topic and one partition, as the request did. Behind the name come the number of partitions (one
-    /// byte), the partition, the error's code and the offset.
+    /// Forges the answer. It names one topic and one partition, as the request did. The name is followed by the number
+    /// of partitions (one byte), the partition, the error's code and the offset.
     fn forge(&mut self, answer: &mut [u8]) -> Option<()> {
         let place = self.topics.iter().find_map(|topic| {
             let at = answer.windows(topic.len()).position(|part| part == topic.as_bytes())?;

@@ -1,8 +1,8 @@
-//! The relay under load while everything around it breaks, and a checker that compares what was committed with what
-//! consumers see. See docs/reliability.md.
+//! The relay under load while everything around it breaks, and a checker that compares the committed data with the
+//! records that consumers see. See docs/reliability.md.
 //!
-//! `OUTBOXD_CHAOS_SECONDS`, `OUTBOXD_CHAOS_SEED` (one, or several with commas), `OUTBOXD_CHAOS_MODE`, `OUTBOXD_CHAOS_SHAPE`
-//! and `OUTBOXD_CHAOS_FAULTS` (names as in the log, with commas) say what runs.
+//! `OUTBOXD_CHAOS_SECONDS`, `OUTBOXD_CHAOS_SEED` (one, or several with commas), `OUTBOXD_CHAOS_MODE`,
+//! `OUTBOXD_CHAOS_SHAPE` and `OUTBOXD_CHAOS_FAULTS` (names as in the log, with commas) select the runs.
 
 #![allow(
     clippy::unwrap_used,
@@ -51,7 +51,7 @@ const SECONDS: u64 = 40;
 const SHORTER: u64 = 4;
 /// With it PostgreSQL and the relay crash together, which is what repeats most.
 const SEEDS: &str = "11";
-/// How often a planted mistake may miss its occasion.
+/// Maximum number of tries, since a planted mistake may miss its occasion.
 const TRIES_MAX: u64 = 4;
 const LOAD: Load = Load { writers: 5, pause_max_ms: 150, large_per_mille: 4, letters_percent: 2 };
 
@@ -90,15 +90,16 @@ fn is_short(shape: Shape) -> bool {
     shape == Shape::Signals && variable("OUTBOXD_CHAOS_SHAPE").is_none()
 }
 
-/// A relay that was replaced while it was paused goes on with what it has on its way: without transactions an old row may so come
-/// last, which only what it repeats excuses.
+/// Returns whether a run with this fault can be judged. A relay that was replaced while it was paused still sends the
+/// records that it has in flight: without transactions an old row may therefore come last, and only its being a repeat
+/// excuses it.
 fn can_be_judged(fault: Fault, shape: Shape, mode: Mode) -> bool {
     let two_may_send = matches!(fault, Fault::RelayReplaced | Fault::RelayPaused);
     shape != Shape::Signals || mode == Mode::ExactlyOnce || !two_may_send
 }
 
-/// An outbox under each guarantee, and tables, with and without signals, under the one that promises the most without transactions. What is named is
-/// tried in all combinations.
+/// Returns the runs: an outbox under each guarantee, and tables, with and without signals, under the one that promises
+/// the most without transactions. Named modes and shapes are tried in all combinations.
 fn runs() -> Vec<(Shape, Mode)> {
     let (wanted_mode, wanted_shape) = (variable("OUTBOXD_CHAOS_MODE"), variable("OUTBOXD_CHAOS_SHAPE"));
     let is_all = wanted_mode.is_none() && wanted_shape.is_none();
@@ -140,7 +141,7 @@ fn planted_mistakes_are_found_among_change_events() {
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
-/// Whether it is found within a few tries: a mistake needs its occasion.
+/// Returns whether it is found within a few tries: a mistake needs its occasion.
 fn is_found(sabotage: Sabotage, shape: Shape, world: &mut World) -> bool {
     let mix = vec![sabotage.occasion()];
     let letters_percent = if sabotage == Sabotage::LettersNotAwaited { 80 } else { 2 };
@@ -155,8 +156,8 @@ fn is_found(sabotage: Sabotage, shape: Shape, world: &mut World) -> bool {
     })
 }
 
-/// How soon it goes on, as often as `OUTBOXD_CHAOS_CYCLES` says. Without it, on a machine that has other things to do, the times are
-/// only told: that it goes on at all is what counts there.
+/// Measures how soon the relay continues, in `OUTBOXD_CHAOS_CYCLES` cycles. Without this variable, on a machine that
+/// has other things to do, the times are only printed: there the test only requires that the relay continues.
 #[test]
 fn take_overs_and_recoveries_are_quick() {
     let _alone = alone();
@@ -193,7 +194,7 @@ fn tell(outcome: &Outcome) {
 fn failure(outcome: &Outcome) -> String {
     let (log, violations) = (outcome.log.join("\n"), outcome.verdict.violations.join("\n"));
     format!(
-        "seed {}, {:?}, {:?}\n{log}\n{violations}",
+        "seed {}, {:?}, {:?}\n{violations}\n{log}",
         outcome.plan.seed, outcome.plan.shape, outcome.plan.mode
     )
 }

@@ -1,13 +1,13 @@
-//! What is promised about repeats.
+//! Promises about repeats.
 
 use crate::faults::Fault;
 
 /// `outboxd.delivery.guarantee`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// What was not confirmed comes again.
+    /// Unconfirmed records are sent again.
     AtLeastOnce,
-    /// What is in the topics already is not sent again.
+    /// Records that are in the topics already are not sent again.
     TailDedupe,
     /// Kafka's transactions, for consumers that read what is committed.
     ExactlyOnce,
@@ -32,8 +32,8 @@ impl Mode {
         }
     }
 
-    /// `outboxd.inflight.records.max`, of which a seed chooses one. It bounds a transaction of Kafka's too: with 50 records in
-    /// each, two cores that also have the servers do not keep up with the load.
+    /// Returns the values of `outboxd.inflight.records.max` from which a seed chooses one. It bounds a Kafka
+    /// transaction too: with 50 records in each, two cores that also run the servers are slower than the load.
     pub(crate) const fn windows(self) -> [u32; 3] {
         match self {
             Self::AtLeastOnce | Self::TailDedupe => [50, 500, 3500],
@@ -41,9 +41,9 @@ impl Mode {
         }
     }
 
-    /// Whether consumers may see something again while this is wrong. A stop that nothing disturbs repeats nothing in any
-    /// mode; a relay that was replaced while it was paused goes on with what it has on its way, which only a transaction
-    /// prevents.
+    /// Returns whether consumers may see a repeat during these faults. A stop without another fault repeats nothing in
+    /// any mode. A relay that was replaced while it was paused still sends the records that it has in flight, which
+    /// only a transaction prevents.
     pub(crate) fn may_repeat(self, faults: &[Fault]) -> bool {
         match self {
             Self::AtLeastOnce => !matches!(faults, [] | [Fault::RelayStopped]),

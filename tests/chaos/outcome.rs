@@ -1,4 +1,4 @@
-//! What came of a campaign, as a row of a table.
+//! Outcome of a campaign, as a row of a table.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::faults::Fault;
 use crate::judge::Verdict;
 use crate::samples::Usage;
 
-/// What came of it.
+/// Outcome of a campaign.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) plan: Plan,
@@ -17,7 +17,7 @@ pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     pub(crate) transactions: u64,
     pub(crate) times: Vec<(&'static str, Duration)>,
-    /// How often Kafka left a transaction open that it had promised to end.
+    /// Number of times that Kafka left a transaction open that it had promised to end.
     pub(crate) forgotten: usize,
     pub(crate) usage: Usage,
     pub(crate) samples: usize,
@@ -32,7 +32,7 @@ impl Outcome {
         self.times.iter().filter(|(other, _)| *other == name).map(|(_, time)| *time).max().unwrap_or_default()
     }
 
-    /// What is above the columns of its row.
+    /// Returns the header of the table.
     pub(crate) fn head() -> &'static str {
         "| shape | mode | seed | s | faults | relay kills | stops | pauses | broker kills | pauses | PostgreSQL stops, crashes | links cut | \
          slow, held, garbled | transactions | rows | lost | phantom | reordered | changed | confirmed early | repeats (replays) | \

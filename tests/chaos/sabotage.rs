@@ -1,5 +1,6 @@
-//! Mistakes that a relay could make, planted beside it: a proxy at its side of the link to PostgreSQL changes what it hears
-//! and what it says. Relay and proxy together are a relay with that mistake, and the product has no code for it.
+//! Mistakes that a relay could make, planted beside it: a proxy at its side of the link to PostgreSQL changes the
+//! messages that it receives and sends. Relay and proxy together are a relay with that mistake, and the product has no
+//! code for it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::support::proxy::{Tamper, Tampering, Toward};
 /// A mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sabotage {
-    /// What was received is confirmed.
+    /// Received transactions are confirmed at once.
     ConfirmsOnReceive,
     /// A keepalive is confirmed although transactions before it are on their way.
     ConfirmsKeepalives,
@@ -31,7 +32,7 @@ pub(crate) enum Sabotage {
     Overtakes,
     /// Every hundredth payload is changed.
     Scribbles,
-    /// Events are made up that nobody committed.
+    /// Events are made up that were never committed.
     Invents,
 }
 
@@ -54,7 +55,7 @@ impl Sabotage {
     pub(crate) const OF_INSERTS: [Self; 5] =
         [Self::SkipsFirstRow, Self::Stutters, Self::Overtakes, Self::Scribbles, Self::Invents];
 
-    /// The oracle that is for it.
+    /// Returns the oracle that must find it.
     pub(crate) const fn oracle(self) -> &'static str {
         match self {
             Self::ConfirmsOnReceive
@@ -69,19 +70,20 @@ impl Sabotage {
         }
     }
 
-    /// What is done to the link to PostgreSQL.
+    /// Returns the tampering with the link to PostgreSQL.
     pub(crate) fn of_postgres(self) -> Option<Tampering> {
         (self != Self::FailureIsSuccess)
             .then(|| -> Tampering { Arc::new(move || Box::new(Saboteur::new(self))) })
     }
 
-    /// What is done to the link to Kafka.
+    /// Returns the tampering with the link to Kafka.
     pub(crate) fn of_kafka(self, topics: Vec<String>) -> Option<Tampering> {
         (self == Self::FailureIsSuccess)
             .then(|| -> Tampering { Arc::new(move || Box::new(FailuresAreSuccesses::new(topics.clone()))) })
     }
 
-    /// What must go wrong for it to matter: acknowledgements stay away for a while, or a batch is refused.
+    /// Returns the fault without which it has no effect: acknowledgements are missing for a while, or a batch is
+    /// refused.
     pub(crate) const fn occasion(self) -> Fault {
         match self {
             Self::FailureIsSuccess => Fault::KafkaLink(LinkFault::Garbled),
@@ -94,7 +96,7 @@ impl Sabotage {
 struct Saboteur {
     sabotage: Sabotage,
     keepalive: u64,
-    /// The ends of the transactions received and not confirmed, and whether they hold letters and nothing else.
+    /// The ends of the received and unconfirmed transactions, and whether each consists of dead letters only.
     commits: VecDeque<(u64, bool)>,
     open: Open,
     rows: u64,
@@ -103,15 +105,15 @@ struct Saboteur {
     confirmed: u64,
 }
 
-/// What the transaction that is being received holds.
+/// Content of the transaction that is being received.
 #[derive(Default)]
 struct Open {
     rows: u64,
     letters: u64,
 }
 
-/// Where the parts of a message are: CopyData's type and length, then XLogData's `w` and three positions, or the status
-/// update's `r` and positions.
+/// Offsets of the parts of a message: CopyData's type and length, then XLogData's `w` and three positions, or the
+/// status update's `r` and positions.
 const KIND: usize = 5;
 const XLOG_START: usize = 6;
 const PAYLOAD: usize = 30;
@@ -175,7 +177,8 @@ impl Saboteur {
         self.last_row_lsn = self.last_row_lsn.max(lsn);
     }
 
-    /// Every tenth row goes behind the next, if that one follows at once. Each place keeps its position: the relay refuses positions that go back.
+    /// Moves every tenth row behind the next, if that one follows at once. Each place retains its position: the relay
+    /// refuses decreasing positions.
     fn overtake(&mut self, message: &mut Vec<u8>) {
         match self.held.take() {
             Some(mut held) => {
@@ -202,7 +205,7 @@ impl Saboteur {
         }
     }
 
-    /// The end of the transactions behind this position that are such, up to so many.
+    /// Returns the end of the transactions behind this position that match `such`, at most `most` of them.
     fn behind(&mut self, flushed: u64, such: impl Fn(bool) -> bool, most: usize) -> u64 {
         while self.commits.front().is_some_and(|(end, _)| *end <= flushed) {
             self.commits.pop_front();
@@ -225,7 +228,7 @@ impl Tamper for Saboteur {
     }
 }
 
-/// The row, and behind it one with another id, in its own column and in the payload.
+/// Adds a row with another id, in its own column and in the payload, behind the row.
 fn invent(message: &mut Vec<u8>) {
     let id = message[COLUMNS + 5..COLUMNS + 5 + 36].to_vec();
     let mut other = message.clone();

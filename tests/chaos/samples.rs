@@ -1,4 +1,5 @@
-//! What is looked at while it runs: how far the slot is confirmed and how far the partitions go, and what the relay uses.
+//! Samples during a campaign: the slot's confirmed position, the ends of the partitions, and the relay's resource
+//! usage.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -23,7 +24,7 @@ pub(crate) struct Sample {
     pub(crate) ends: Ends,
 }
 
-/// What the relay's process used at most.
+/// Maximum resource usage of the relay's process.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Usage {
     pub(crate) rss_kib: u64,
@@ -74,7 +75,7 @@ impl Sampler<'_> {
 }
 
 impl Usage {
-    /// A process that has just ended uses nothing.
+    /// Adds the usage of a process. One that has just ended uses nothing.
     fn add(&mut self, pid: u32) {
         let count = |what: &str| fs::read_dir(format!("/proc/{pid}/{what}")).map_or(0, Iterator::count);
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();

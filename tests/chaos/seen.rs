@@ -1,4 +1,4 @@
-//! What consumers see: the records of the campaign's topics, and which events they are.
+//! Consumers' view: the records of the campaign's topics, and the events to which they belong.
 
 use std::fmt::Write;
 
@@ -19,12 +19,12 @@ pub(crate) struct Seen {
     pub(crate) key: String,
     pub(crate) md5: String,
     pub(crate) letter: bool,
-    /// What the record says besides.
+    /// Other fields of the record.
     pub(crate) header_id: String,
     pub(crate) timestamp_ms: i64,
 }
 
-/// The committed records of all topics that begin so, in each partition in order.
+/// Returns the committed records of all topics with this prefix, in order within each partition.
 pub(crate) fn read(kafka: &Kafka, prefix: &str, shape: Shape) -> Vec<Seen> {
     let seen = match shape {
         Shape::Outbox => seen,
@@ -50,7 +50,8 @@ fn seen(record: &Record) -> Seen {
     }
 }
 
-/// A change: its operation with the id that the row had last. Key, operation and row are all in it, so it says all of that once.
+/// Parses a change: its operation with the id that the row had last. Key, operation and row are all in it, so it
+/// contains each of them once.
 fn change(record: &Record) -> Seen {
     let value: Value = serde_json::from_slice(record.value.as_deref().unwrap_or_default()).unwrap();
     let key: Value = serde_json::from_str(record.key()).unwrap();
@@ -70,7 +71,7 @@ fn change(record: &Record) -> Seen {
     }
 }
 
-/// `{"id":"…`, or nothing in it and the id in the key.
+/// Returns the id from `{"id":"…`, or from the key if the payload is empty.
 fn id_of(record: &Record) -> String {
     let payload = record.value.as_deref().unwrap_or_default();
     match payload.strip_prefix(br#"{"id":""#).and_then(|rest| rest.get(..36)) {
@@ -79,7 +80,7 @@ fn id_of(record: &Record) -> String {
     }
 }
 
-/// A letter is the row.
+/// Parses a dead letter, which is the row.
 fn letter_of(value: &[u8]) -> (String, Vec<u8>) {
     let row: Value = serde_json::from_slice(value).unwrap();
     let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();

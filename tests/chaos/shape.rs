@@ -1,4 +1,4 @@
-//! What is captured: an outbox, or the tables themselves.
+//! Captured tables: an outbox, or the tables themselves.
 
 use fastrand::Rng;
 
@@ -8,7 +8,7 @@ use crate::support::relay::{Config, with};
 const KINDS: [&str; 3] = ["order", "payment", "refund"];
 const JSON: &str = "org.apache.kafka.connect.json.JsonConverter";
 
-/// What the services write to, and what becomes of it.
+/// Shape of the load: the tables to which the services write, and their records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Rows are inserted into an outbox; the EventRouter routes them.
@@ -22,11 +22,11 @@ pub(crate) enum Shape {
 /// All, by their names.
 pub(crate) const SHAPES: [(&str, Shape); 3] =
     [("outbox", Shape::Outbox), ("tables", Shape::Tables), ("signals", Shape::Signals)];
-/// Where signals are written to.
+/// Table to which signals are written.
 const SIGNALS: &str = "public.signals";
 
 impl Shape {
-    /// The topics that events go to.
+    /// Returns the topics of the events.
     pub(crate) fn topics(self, db: &Outbox) -> Vec<String> {
         let topic = |kind: &&str| match self {
             Self::Outbox => db.topic(kind),
@@ -36,22 +36,22 @@ impl Shape {
         KINDS.iter().map(topic).chain(signals).collect()
     }
 
-    /// The tables whose changes are events, with their topics.
+    /// Returns the tables whose changes are events, with their topics.
     pub(crate) fn tables(self, db: &Outbox) -> impl Iterator<Item = (&'static str, String)> {
         KINDS.into_iter().zip(self.topics(db))
     }
 
-    /// Whether a topic has signals, and not what is judged.
+    /// Returns whether a topic has signals, which are not judged.
     pub(crate) fn is_of_signals(topic: &str) -> bool {
         topic.ends_with(SIGNALS)
     }
 
-    /// Whether changes of tables are events.
+    /// Returns whether changes of tables are events.
     pub(crate) fn is_of_tables(self) -> bool {
         self != Self::Outbox
     }
 
-    /// The configuration of an outbox, made that of tables.
+    /// Turns the configuration of an outbox into that of tables.
     pub(crate) fn config(self, mut config: Config) -> Config {
         if self == Self::Outbox {
             let settings = [
@@ -68,7 +68,7 @@ impl Shape {
             ("key.converter.schemas.enable", "false"),
             ("value.converter", JSON),
             ("value.converter.schemas.enable", "false"),
-            // It has no value that would tell which event it belongs to.
+            // It has no value that would identify its event.
             ("tombstones.on.delete", "false"),
         ];
         config = with(config, &settings);
@@ -79,7 +79,7 @@ impl Shape {
         config
     }
 
-    /// A statement that makes `count` things happen to these keys.
+    /// Returns a statement that makes `count` changes or events of these keys.
     pub(crate) fn happen(self, count: u64, keys: &str) -> String {
         match self {
             Self::Outbox => format!("SELECT emit({count}, ARRAY{keys});"),
@@ -87,7 +87,7 @@ impl Shape {
         }
     }
 
-    /// A table whose columns come and go.
+    /// Returns a table whose columns are added and dropped.
     pub(crate) fn altered(self, rng: &mut Rng) -> &'static str {
         match self {
             Self::Outbox => "outbox",

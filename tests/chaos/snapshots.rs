@@ -24,7 +24,7 @@ const SIGNAL: &str = r#"INSERT INTO signals VALUES (gen_random_uuid()::text, 'ex
 /// A row, by its topic and its key: its id and the digest of its payload.
 pub(crate) type Rows = BTreeMap<(String, String), (String, String)>;
 
-/// Asks for all tables again and again, one snapshot behind the other.
+/// Requests snapshots of all tables repeatedly, one after the other.
 pub(crate) fn ask(address: &Address, seed: u64, over: &AtomicBool) {
     let session = Session::new(address.clone());
     let mut rng = Rng::with_seed(seed);
@@ -41,12 +41,12 @@ pub(crate) fn ask(address: &Address, seed: u64, over: &AtomicBool) {
     }
 }
 
-/// Whether a record is a row that was read.
+/// Returns whether a record is a row that was read.
 pub(crate) fn is_read(seen: &Seen) -> bool {
     seen.id.starts_with("r:")
 }
 
-/// What is in the tables when nobody writes any more.
+/// Returns the content of the tables after the last write.
 pub(crate) fn rows(db: &Outbox, shape: Shape) -> Rows {
     let mut all = Rows::new();
     for (kind, topic) in shape.tables(db) {
@@ -56,8 +56,8 @@ pub(crate) fn rows(db: &Outbox, shape: Shape) -> Rows {
     all
 }
 
-/// L10: the last record of each key is its row, reads included, and a read is never older than what came before it, nor newer
-/// than a change that is first seen behind it.
+/// Checks L10: the last record of each key is its row, reads included. A read is never older than an earlier record,
+/// nor newer than a change that is first seen after it.
 pub(crate) fn judge(truth: &[Event], seen: &[Seen], rows: &Rows) -> Vec<String> {
     let numbers: HashMap<&str, usize> =
         truth.iter().enumerate().map(|(number, event)| (event.id.as_str(), number)).collect();
@@ -80,14 +80,14 @@ pub(crate) fn judge(truth: &[Event], seen: &[Seen], rows: &Rows) -> Vec<String> 
     violations
 }
 
-/// What came of a key so far.
+/// State of a key so far.
 #[derive(Default)]
 struct Key {
-    /// The row's id and payload, as the last record says them.
+    /// The row's id and payload according to the last record.
     state: Option<(String, String)>,
-    /// The number of the latest event that records tell of.
+    /// The number of the latest event that records describe.
     furthest: Option<usize>,
-    /// That of the latest that a read tells of.
+    /// The number of the latest event that a read describes.
     read: Option<usize>,
     changes: HashSet<usize>,
 }
@@ -97,7 +97,7 @@ impl Key {
         let (op, id) = seen.id.split_once(':')?;
         self.state = (op != "d").then(|| (id.to_owned(), seen.md5.clone()));
         if !is_read(seen) {
-            // What is not true is a phantom, and told as such.
+            // A record that no event explains is a phantom, and reported as one.
             let number = *numbers.get(seen.id.as_str())?;
             self.furthest = self.furthest.max(Some(number));
             let is_first = self.changes.insert(number);
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// What is wrong when the row was made as `1`, became `2` and then `3`, and these records are there.
+    /// Returns the violations when the row was made as `1`, became `2` and then `3`, and these records exist.
     fn judged(records: &[&str], rows: &Rows) -> Vec<String> {
         let truth = [event("c:1", 1), event("u:2", 2), event("u:3", 3)];
         let seen: Vec<Seen> = records.iter().map(|id| seen(id)).collect();

@@ -1,4 +1,4 @@
-//! How long it takes until somebody else has taken over, and until a server that was away is made up for.
+//! Time until another relay has taken over, and until the delay after a server's absence is made up.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::shape::Shape;
 use crate::support::wait::{DEADLINE, eventually, let_pass};
 use crate::world::{Site, WAL_SENDER_TIMEOUT_S, World};
 
-/// How long a server is away, so that the relay does not try again every moment.
+/// Absence of a server, long enough that the relay does not retry every moment.
 const AWAY: Duration = Duration::from_secs(8);
 
-/// What was measured, how often, and what it may be.
+/// Measured durations and their limit.
 #[derive(Debug)]
 pub(crate) struct Timing {
     what: &'static str,
@@ -90,13 +90,13 @@ fn pause_kafka(world: &mut World, site: &Site) -> Duration {
     began.elapsed()
 }
 
-/// A transaction of a thousand rows, large and small.
+/// Commits a transaction of a thousand rows, large and small.
 fn emit(site: &Site) {
     site.db.execute("SELECT emit(1000, ARRAY[1, 2, 3, 4, 5])");
 }
 
 impl Timing {
-    /// Whether none took too long.
+    /// Returns whether no duration exceeds the limit.
     pub(crate) fn is_kept(&self) -> bool {
         self.times.iter().all(|time| *time <= self.most)
     }

@@ -1,5 +1,5 @@
-//! What was committed, and in which order: the table `truth` by its content, and by a logical slot of the checker's own. Its
-//! decoder knows nothing of outboxd's.
+//! Committed events and their order: the table `truth` contains their content, and a logical slot of the checker's own
+//! their order. Its decoder shares no code with outboxd's.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::support::session::{Address, Session};
 use crate::support::wait::let_pass;
 
-/// How often the slot is read, so that it holds back little.
+/// Interval at which the slot is read, so that it retains little WAL.
 const READ_INTERVAL: Duration = Duration::from_secs(5);
 const SLOT: &str = "truth";
 /// Changes that one question may bring, up to the end of a transaction.
@@ -23,12 +23,12 @@ pub(crate) struct Event {
     pub(crate) n: i64,
     pub(crate) md5: String,
     pub(crate) stamp: i64,
-    /// Where its transaction's commit record is.
+    /// Position of its transaction's commit record.
     pub(crate) commit_lsn: u64,
 }
 
 impl Event {
-    /// An event that has no route.
+    /// Returns whether an event has no route.
     pub(crate) fn is_letter(&self) -> bool {
         self.kind == "letter"
     }
@@ -84,7 +84,7 @@ impl Truth {
         self.events
     }
 
-    /// How many changes came; `None` when the server is away.
+    /// Returns the number of received changes; `None` when the server is away.
     fn try_read(&mut self) -> Option<usize> {
         let sql = format!(
             "SELECT data FROM pg_logical_slot_get_binary_changes('{}', NULL, {CHANGES_MAX},
@@ -114,12 +114,12 @@ impl Truth {
     }
 }
 
-/// One for each database: a slot's name counts for the whole server.
+/// Returns the slot's name, one for each database: a slot's name is unique in the whole server.
 fn slot(address: &Address) -> String {
     format!("{SLOT}_{}", address.database)
 }
 
-/// An Insert: the relation's id, `N`, the number of columns, and each as `t`, a length and text.
+/// Parses an Insert: the relation's id, `N`, the number of columns, and each as `t`, a length and text.
 fn event(message: &[u8], commit_lsn: u64) -> Event {
     let mut rest = &message[8..];
     let mut text = || {

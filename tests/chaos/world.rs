@@ -20,7 +20,7 @@ const SCHEMA: &str = include_str!("schema.sql");
 pub(crate) const WAL_SENDER_TIMEOUT_S: u64 = 4;
 pub(crate) const DEAD_LETTERS: &str = "dead";
 
-/// Where records are: topic and partition.
+/// Place of records: topic and partition.
 pub(crate) type Place = (String, i32);
 
 /// The end of each partition.
@@ -30,7 +30,7 @@ pub(crate) type Ends = BTreeMap<Place, i64>;
 pub(crate) struct World {
     pub(crate) postgres: ThrowawayPostgres,
     pub(crate) kafka: Kafka,
-    /// Where the relay finds Kafka.
+    /// Proxy through which the relay connects to Kafka.
     pub(crate) kafka_link: Proxy,
 }
 
@@ -82,7 +82,7 @@ impl Site {
         Self { db, link, places, config, mode, consumer: world.kafka.consumer() }
     }
 
-    /// The end of each partition, asked past the links. The broker must be there.
+    /// Returns the end of each partition, queried without the links. The broker must be up.
     pub(crate) fn ends(&self) -> Ends {
         let ends = Kafka::try_ends(&self.consumer, &self.places, DEADLINE).unwrap();
         self.places.iter().cloned().zip(ends).collect()

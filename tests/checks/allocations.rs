@@ -1,16 +1,17 @@
-//! What a message announces is not what is allocated: only bytes that have arrived count. What is made of them has a limit too.
+//! Limits of allocation: the announced size of a message is not allocated; only bytes that have arrived count. Data
+//! that is made of them has a limit too.
 
 use allocation_counter::measure;
-use outboxd::internals::connect::NameAdjustment;
-use outboxd::internals::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
-use outboxd::internals::connect::converter::Converters;
+use connect_data::NameAdjustment;
+use connect_data::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
+use connect_data::converter::Converters;
 use outboxd::internals::outbox::{
     Encoder, EventContext, EventRouter, EventRouterOptions, MessagePrefixes, RouteContext,
 };
-use outboxd::internals::pgoutput::{Column, ColumnValue, Relation, ReplicaIdentity, Tuple};
-use outboxd::internals::wal::Oid;
-use outboxd::internals::wire::{BackendMessage, Frame};
-use outboxd::internals::{pgoutput, replication};
+use pg_replication::pgoutput::{Column, ColumnValue, Relation, ReplicaIdentity, Tuple};
+use pg_replication::wal::Oid;
+use pg_replication::wire::{BackendMessage, Frame};
+use pg_replication::{pgoutput, replication};
 
 /// Room for an error's own text; far less than any of the announced sizes.
 const BYTES_MAX: u64 = 1024;
@@ -52,7 +53,7 @@ fn bounded(case: &str, refused: impl FnOnce() -> bool) {
     assert!(allocated.bytes_total <= BYTES_MAX, "{case}: {} bytes", allocated.bytes_total);
 }
 
-/// When every row is routed.
+/// Time at which every row is routed.
 const NOW: RouteContext = RouteContext { now_ms: 1_700_000_000_123 };
 const EXPAND: [(&str, &str); 3] = [
     ("value.converter", "org.apache.kafka.connect.json.JsonConverter"),
@@ -61,12 +62,14 @@ const EXPAND: [(&str, &str); 3] = [
 ];
 const COLUMNS: [&str; 5] = ["id", "aggregatetype", "aggregateid", "type", "payload"];
 
-/// What expansion may hold at once and allocate in all: so much for each byte of the text, and so much besides.
+/// Limits of the memory that an expansion may hold at once and allocate in all: for each byte of the text, and in
+/// addition.
 const EXPANSION_HOLDS_PER_BYTE: u64 = 150;
 const EXPANSION_ALLOCATES_PER_BYTE: u64 = 500;
 const EXPANSION_BASE: u64 = 4 << 20;
 
-/// Each is harmless in size and would be enormous when it is merged, named or looked for one by one.
+/// Returns settings that are harmless in size and would be enormous if they were merged, named or looked for one by
+/// one.
 fn monstrous() -> [(&'static str, String); 5] {
     let list =
         |count: usize, item: &dyn Fn(usize) -> String| (0..count).map(item).collect::<Vec<_>>().join(",");

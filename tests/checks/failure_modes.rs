@@ -2,20 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const TABLE: &str = include_str!("../../docs/failure-modes.md");
 
-/// So many rows have a test at least.
+/// Minimum number of rows with a test.
 const TESTED_MIN: usize = 165;
 
 /// A line of the table.
 struct Row {
     id: String,
     what: String,
-    /// What is named as a test.
+    /// Names of tests.
     tests: Vec<String>,
-    /// What is said besides.
+    /// Remaining text.
     why: String,
 }
 
@@ -75,11 +75,11 @@ fn enough_rows_have_a_test() {
 #[test]
 fn what_does_not_exist_is_found_out() {
     assert!(exists("checks/failure_modes::what_does_not_exist_is_found_out"));
-    assert!(exists("wal/lsn::postgres_forms_are_read") && exists("cases/relay/defaults"));
+    assert!(exists("pg-replication/wal/lsn::postgres_forms_are_read") && exists("cases/relay/defaults"));
     for wrong in [
-        "wal/lsn::postgres_forms",
-        "wal/lsn::new",
-        "wal/nowhere::postgres_forms_are_read",
+        "pg-replication/wal/lsn::postgres_forms",
+        "pg-replication/wal/lsn::new",
+        "pg-replication/wal/nowhere::postgres_forms_are_read",
         "cases/relay/none",
     ] {
         assert!(!exists(wrong), "{wrong}");
@@ -115,7 +115,7 @@ fn rows() -> Vec<Row> {
     TABLE.lines().filter_map(row).collect()
 }
 
-/// `| id | failure | behaviour | tests |`; headings have no id.
+/// Parses `| id | failure | behaviour | tests |`; headings have no id.
 fn row(line: &str) -> Option<Row> {
     let cells: Vec<&str> = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect();
     let [id, _, what, tests] = cells[..] else { return None };
@@ -128,17 +128,18 @@ fn row(line: &str) -> Option<Row> {
     })
 }
 
-/// Whether `path::name` is a function with a test's attribute, or a path without name a case.
+/// Returns whether `path::name` is a function with a test's attribute, or a path without name a case.
 fn exists(test: &str) -> bool {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let Some((path, name)) = test.split_once("::") else {
         return root.join("tests").join(format!("{test}.yaml")).is_file();
     };
-    let places: [PathBuf; 3] = [
-        root.join("tests").join(format!("{path}.rs")),
-        root.join("src").join(format!("{path}.rs")),
-        root.join("src").join(path).join("mod.rs"),
-    ];
+    let mut places = vec![root.join("tests").join(format!("{path}.rs"))];
+    let in_crate =
+        path.split_once('/').map(|(name, rest)| (root.join("crates").join(name).join("src"), rest));
+    for (source, path) in in_crate.into_iter().chain([(root.join("src"), path)]) {
+        places.extend([source.join(format!("{path}.rs")), source.join(path).join("mod.rs")]);
+    }
     let text = places.iter().find_map(|place| fs::read_to_string(place).ok()).unwrap_or_default();
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let function = format!("fn {name}(");

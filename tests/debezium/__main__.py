@@ -10,6 +10,7 @@ import servers
 from change_fuzz import fuzz_tables
 from columns import columns
 from corpus import corpus
+from follow import PARTS, follow
 from fuzz import fuzz
 from record import record
 from registered_options import APICURIO_AVRO
@@ -40,12 +41,19 @@ def main():
                        help="keys and values in Avro, with a registry for each of the two")
     forms.add_argument("--confluent", dest="form", choices=["avro", "json-schema", "protobuf"],
                        help="keys and values by Confluent's converters, whose jars are in $CONFLUENT")
+    following = commands.add_parser("follow", help="what another version of Debezium changes: bytes, options, tests")
+    following.add_argument("version", help="such as 3.7.1.Final")
+    following.add_argument("--only", metavar="PART,…", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
+    following.add_argument("--seeds", default="1-20", help="of the random comparison, default 1-20")
+    following.add_argument("--suite", metavar="FOLDER", help="Debezium's sources, where its tests jar is not served")
+    following.add_argument("--accept", action="store_true", help="write the cases, columns, options and tests of that version")
     collecting = commands.add_parser("corpus", help="write tests/cases/generated anew")
     collecting.add_argument("--seeds", default="1000-1099", help="FIRST-LAST, default 1000-1099")
     collecting.add_argument("--rows", type=int, default=600, help="how many records are enough, default 600")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with servers.running() as addresses:
+    version = getattr(arguments, "version", None)
+    with servers.running(version) as addresses:
         if arguments.command == "servers":
             print(addresses.exports(), flush=True)
             signal.pause()
@@ -61,6 +69,9 @@ def main():
         elif arguments.command == "fuzz-tables":
             found = fuzz_tables(Trials(addresses), seeds(arguments.seeds), arguments.tables, arguments.known, arguments.form)
             sys.exit(1 if found else 0)
+        elif arguments.command == "follow":
+            options = (arguments.only.split(","), seeds(arguments.seeds), arguments.suite, arguments.accept)
+            sys.exit(1 if follow(Trials(addresses), servers.debezium(version), *options) else 0)
         elif arguments.command == "corpus":
             sys.exit(0 if corpus(Trials(addresses), seeds(arguments.seeds), arguments.rows) >= arguments.rows else 1)
 

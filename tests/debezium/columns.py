@@ -18,6 +18,8 @@ CREATE EXTENSION citext; CREATE EXTENSION hstore; CREATE EXTENSION ltree;
 CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy'); CREATE TYPE comp AS (a int, b text);
 CREATE DOMAIN posint AS int CHECK (VALUE > 0); CREATE DOMAIN shorttext AS varchar(10); CREATE DOMAIN vecdom AS comp;
 """
+VERSION = "outboxd.debezium.version="
+"""A line with this option is of that version of Debezium alone, which ignores the option."""
 EXTENSIONS = "CREATE EXTENSION vector; CREATE EXTENSION postgis;"
 """Of these only some servers have the files."""
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -67,6 +69,8 @@ def columns(trials, check_only, extensions):
     lines = [Line.read(line) for line in lines]
     groups = defaultdict(list)
     for line in lines:
+        if VERSION in line.options and line.options.partition(VERSION)[2].split()[0] != trials.version():
+            continue
         groups[line.options].append(line)
     differing = 0
     for options, group in groups.items():

@@ -8,6 +8,7 @@ import case_file
 RECORDED = "recorded from Debezium"
 """What a new case says."""
 VERSIONS = re.compile(RECORDED + r"( [^,]+(, Kafka Connect [^,]+)?(, PostgreSQL [^,]+)?)?")
+VERSION_OPTION = "outboxd.debezium.version"
 CASES = pathlib.Path(__file__).parent.parent / "cases"
 FOLDERS = ("relay", "inventory", "generated", "tables")
 
@@ -15,19 +16,31 @@ FOLDERS = ("relay", "inventory", "generated", "tables")
 def record(trials, names, check_only):
     """Rewrites the cases, or with `check_only` tells what would change; how many cases differ."""
     versions, differing = trials.versions(), 0
-    for path in (path for folder in FOLDERS for path in sorted((CASES / folder).glob("*.yaml"))):
-        case = case_file.read(path)
-        if names and path.stem not in names or not is_recorded(case):
+    for path, case in recorded(trials.version()):
+        if names and path.stem not in names:
             continue
         run = trials.record(case)
         differences = compare(case, run)
         differing += bool(differences)
         print(f"{'differs' if differences else 'same   '} {path.stem}", *differences, sep="\n    ", flush=True)
-        source = versions + case.source[len(VERSIONS.match(case.source)[0]):]
-        if (differences or case.source != source) and not check_only:
-            path.write_text(case_file.with_records(path.read_text(), source, run.records))
+        if not check_only:
+            rewrite(path, case, versions, run)
     print(f"{differing} cases {'differ' if check_only else 'changed'}")
     return differing
+
+
+def recorded(version):
+    """Yields each recorded case with its file; one that asks for a version of Debezium is of that version alone."""
+    for path in (path for folder in FOLDERS for path in sorted((CASES / folder).glob("*.yaml"))):
+        case = case_file.read(path)
+        if is_recorded(case) and case.config.get(VERSION_OPTION, version) == version:
+            yield path, case
+
+
+def rewrite(path, case, versions, run):
+    source = versions + case.source[len(VERSIONS.match(case.source)[0]):]
+    if case.records != run.records or case.source != source:
+        path.write_text(case_file.with_records(path.read_text(), source, run.records))
 
 
 def is_recorded(case):

@@ -16,6 +16,8 @@ import time
 import urllib.request
 from dataclasses import dataclass
 
+import connector
+
 HERE = pathlib.Path(__file__).parent
 POMS = {"pom.xml": HERE / "pom.xml", "avro.xml": HERE.parent / "golden/avro/pom.xml"}
 """What is fetched: the servers, and Apicurio's converter, whose Avro is Confluent's."""
@@ -39,6 +41,8 @@ class Addresses:
     """The Connect worker's REST address."""
     relay_kafka: str
     """outboxd's broker. Everything on it is deleted."""
+    debezium: str = ""
+    """What recordings say of the worker's Debezium, where that is more than its version."""
 
     VARIABLES = ("PG", "KAFKA", "CONNECT", "RELAY_KAFKA")
 
@@ -48,9 +52,10 @@ class Addresses:
 
 
 @contextlib.contextmanager
-def running():
-    """The addresses of servers that run until the end of the block."""
+def running(version=None):
+    """The addresses of servers that run until the end of the block. With a version the worker is always started here."""
     given = [os.environ.get(name) for name in Addresses.VARIABLES]
+    given[2] = None if version else given[2]
     with contextlib.ExitStack() as stack:
         if all(given):
             yield Addresses(*given)
@@ -61,15 +66,28 @@ def running():
         pg = given[0] or stack.enter_context(postgresql(home, folder))
         kafka = given[1] or stack.enter_context(broker(home, folder / "kafka"))
         relay_kafka = given[3] or stack.enter_context(broker(home, folder / "relay-kafka"))
-        connect = given[2] or stack.enter_context(worker(home, folder / "connect", kafka))
-        yield Addresses(pg, kafka, connect, relay_kafka)
+        if given[2]:
+            yield Addresses(pg, kafka, given[2], relay_kafka)
+            return
+        plugin = debezium(version)
+        connect = stack.enter_context(worker(home, folder / "connect", kafka, plugin))
+        yield Addresses(pg, kafka, connect, relay_kafka, plugin.name)
+
+
+def cache():
+    root = pathlib.Path("/var/cache") if os.geteuid() == 0 else pathlib.Path.home() / ".cache"
+    return root / "outboxd"
+
+
+def debezium(version=None):
+    """The connector, by default in the version whose bytes outboxd's are."""
+    return connector.fetched(cache(), version or connector.reference_version())
 
 
 def fetched():
     """The folder with `libs`, `plugins` and `postgresql`, filled once for each state of the POMs."""
-    root = pathlib.Path("/var/cache") if os.geteuid() == 0 else pathlib.Path.home() / ".cache"
     poms = {name: path.read_bytes() for name, path in POMS.items()}
-    home = root / "outboxd" / "debezium-recorder"
+    home = cache() / "debezium-recorder"
     if all((home / name).exists() and (home / name).read_bytes() == pom for name, pom in poms.items()):
         return home
     partial = home.with_suffix(".partial")
@@ -135,7 +153,7 @@ log.retention.ms=-1
 
 
 @contextlib.contextmanager
-def worker(home, folder, kafka):
+def worker(home, folder, kafka, debezium):
     """A standalone worker: it keeps nothing, and starts connectors without a rebalance."""
     folder.mkdir()
     address = f"http://127.0.0.1:{free_port()}"
@@ -145,7 +163,7 @@ key.converter=org.apache.kafka.connect.json.JsonConverter
 value.converter=org.apache.kafka.connect.json.JsonConverter
 offset.storage.file.filename={folder / "offsets"}
 offset.flush.interval.ms=1000
-plugin.path={",".join(plugins(home))}
+plugin.path={",".join(plugins(home, debezium))}
 plugin.discovery=hybrid_warn
 listeners={address}
 """)
@@ -155,9 +173,9 @@ listeners={address}
         yield address
 
 
-def plugins(home):
+def plugins(home, debezium):
     """Folders of plugins; $CONFLUENT has Confluent's converters, with all that they need, in a folder of their own."""
-    return [str(home / "plugins"), *filter(None, [os.environ.get("CONFLUENT")])]
+    return [str(debezium.folder), str(home / "plugins"), *filter(None, [os.environ.get("CONFLUENT")])]
 
 
 def java(home, folder, *arguments):

@@ -45,6 +45,12 @@ class Debezium:
         plugins = requests.get(f"{self.connect}/connector-plugins", timeout=HTTP_SECONDS).json()
         return next(plugin["version"] for plugin in plugins if plugin["class"].endswith("PostgresConnector"))
 
+    def options(self):
+        """Returns (name, type, default) of each option that the connector declares."""
+        connector = "io.debezium.connector.postgresql.PostgresConnector"
+        answer = requests.get(f"{self.connect}/connector-plugins/{connector}/config", timeout=HTTP_SECONDS).json()
+        return [(option["name"], option["type"], option["default_value"] or "") for option in answer]
+
     def worker_version(self):
         return requests.get(self.connect, timeout=HTTP_SECONDS).json()["version"]
 

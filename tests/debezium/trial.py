@@ -62,8 +62,11 @@ class Trials:
 
     def versions(self):
         database, worker = Database(self.addresses.pg, "postgres"), Debezium(self.addresses.connect, "")
-        return (f"recorded from Debezium {worker.version()}, Kafka Connect {worker.worker_version()}, "
+        return (f"recorded from Debezium {self.addresses.debezium or worker.version()}, Kafka Connect {worker.worker_version()}, "
                 f"PostgreSQL {database.version()}")
+
+    def version(self):
+        return Debezium(self.addresses.connect, "").version()
 
     def record(self, case):
         """What Debezium makes of a case, alone with its broker."""

@@ -23,7 +23,7 @@ const COMPOSE: &str = include_str!("../../docker/compose.monitoring.yaml");
 const DASHBOARD: &str = include_str!("../../docker/grafana/outboxd.json");
 const OPERATIONS: &str = include_str!("../../docs/operations.md");
 
-/// What each of the tests below makes fire.
+/// Alerts that each of the tests below fires.
 const OF_ROWS: [&str; 5] =
     ["OutboxdDeadLetters", "OutboxdRowsPassedOver", "OutboxdRowsNotSent", "OutboxdWarnings", "OutboxdDown"];
 const OF_SERVERS: [&str; 8] = [
@@ -38,7 +38,7 @@ const OF_SERVERS: [&str; 8] = [
 ];
 const OF_SNAPSHOTS: [&str; 2] = ["OutboxdSlotMadeAnew", "OutboxdSnapshotStuck"];
 
-/// What the dashboard shows and has a series from its first time on.
+/// Metrics on the dashboard whose series exist only after their first event.
 const RARE: [&str; 3] =
     ["relay_publish_errors_total", "relay_rows_not_sent_total", "relay_events_skipped_total"];
 
@@ -58,8 +58,10 @@ fn each_alert_is_made_to_fire_and_says_what_to_do() {
     let fired: Vec<_> = [&OF_ROWS[..], &OF_SERVERS, &OF_SNAPSHOTS].concat();
     assert_eq!(shipped.iter().collect::<BTreeSet<_>>(), fired.iter().collect::<BTreeSet<_>>());
     let headings: BTreeSet<_> = OPERATIONS.lines().filter(|line| line.starts_with('#')).map(anchor).collect();
-    let books: Vec<_> = after("runbook: ").collect();
+    let books: Vec<_> = after("runbook_url: ").collect();
     assert_eq!(books.len(), shipped.len(), "one for each");
+    let descriptions: BTreeSet<_> = after("description: ").collect();
+    assert_eq!(descriptions.len(), shipped.len(), "one of its own for each");
     for book in books {
         let anchor = book.strip_prefix("docs/operations.md#").unwrap();
         assert!(headings.contains(anchor), "{book} is no heading");
@@ -69,7 +71,7 @@ fn each_alert_is_made_to_fire_and_says_what_to_do() {
     }
 }
 
-/// As GitHub makes it of a heading.
+/// Returns the anchor that GitHub makes of a heading.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
     text.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()
@@ -193,7 +195,7 @@ fn fill(db: &Outbox, megabytes: i64) {
     });
 }
 
-/// What `promtool check metrics` says of the page in the form that it reads.
+/// Checks the page with `promtool check metrics`, in the format that it reads.
 fn the_page_is_well_formed(port: u16) {
     let page = try_get_as(port, "/metrics", "text/plain;version=0.0.4").unwrap();
     assert!(page.body.contains("# TYPE relay_transactions_total counter\n"), "{}", page.body);

@@ -30,7 +30,7 @@ fn rows_have_all_columns_however_often_a_type_changes() {
     assert_eq!(relay.stop(), 0);
 }
 
-/// The bytes are Debezium's; that they are about another row is told.
+/// The bytes are Debezium's; the relay reports that they are about another row.
 #[test]
 fn a_replica_identity_without_the_key_is_told() {
     let db = Outbox::create_bare(
@@ -73,7 +73,7 @@ fn rows_of_a_type_that_was_dropped_have_their_text() {
     db.wait_until_streaming();
     let record = kafka().read(&topic(&db, "a"), 1).remove(0);
     let value: Value = serde_json::from_str(record.value()).unwrap();
-    // What cannot be said in today's type is left out, and told.
+    // A value that the current type cannot represent is not in the event, and is reported.
     assert_eq!(value["after"], json!({"id": 1, "m": "sad", "s": "s"}));
     get_until(port, "/readyz", "tells of the column", |page| {
         page.code == 200 && page.body.contains("column \\\"n\\\" of table public.a is in no event")
@@ -95,7 +95,7 @@ fn a_column_that_comes_later_and_is_in_no_event_is_told() {
     kafka().read(&topic(&db, "a"), 3);
     let said = relay.stop_and_tell();
     assert_eq!(said.matches("is in no event").count(), 1, "{said}");
-    // A start tells it as well.
+    // A start reports it as well.
     let relay = Relay::start(&config(&db, &[]));
     db.wait_until_streaming();
     db.execute("INSERT INTO a VALUES (4, (1, 2))");
@@ -119,4 +119,64 @@ fn an_event_whose_type_was_dropped_is_sent() {
     let relay = Relay::start(&db.config(kafka()));
     assert_eq!(kafka().read(&db.topic("order"), 1)[0].key(), "k");
     assert_eq!(relay.stop(), 0);
+}
+
+/// The stream does not contain the key of a table with a full replica identity, and the catalog no longer has it.
+#[test]
+fn rows_of_a_table_that_was_dropped_have_the_key_that_they_had() {
+    let schema = "CREATE TABLE a (id int, place text, v text, PRIMARY KEY (place, id)); ALTER TABLE a REPLICA IDENTITY FULL;
+                  CREATE TABLE b (id int PRIMARY KEY); ALTER TABLE b REPLICA IDENTITY FULL";
+    let db = Outbox::create_bare(postgres18(), schema);
+    let schemas = [("key.converter.schemas.enable", "true"), ("table.include.list", "public.a,public.b")];
+    let config = config(&db, &schemas);
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.execute("INSERT INTO a VALUES (1, 'x', 'first')");
+    let before = kafka().read(&topic(&db, "a"), 1).remove(0);
+    assert!(before.key().contains("place"), "{}", before.key());
+    assert_eq!(relay.stop(), 0);
+    // The first process has read no row of the second table.
+    db.execute("UPDATE a SET v = 'second'; DELETE FROM a; INSERT INTO b VALUES (7)");
+    db.execute("DROP TABLE a; DROP TABLE b");
+    let relay = Relay::start(&config);
+    db.wait_until_confirmed();
+    // The update, the delete and its tombstone.
+    let records = kafka().records(&topic(&db, "a"));
+    assert_eq!(records.len(), 4, "{records:?}");
+    assert!(records.iter().all(|record| record.key() == before.key()), "{records:?}");
+    let of_second = kafka().read(&topic(&db, "b"), 1).remove(0);
+    assert!(of_second.key().ends_with(r#""payload":{"id":7}}"#), "{}", of_second.key());
+    let said = relay.stop_and_tell();
+    assert!(!said.contains("have no key"), "{said}");
+}
+
+#[test]
+fn records_of_a_dropped_table_whose_key_nobody_knows_are_told() {
+    let db = Outbox::create_bare(postgres18(), "CREATE TABLE a (id int PRIMARY KEY)");
+    let settings =
+        [("publication.autocreate.mode", "all_tables"), ("table.include.list", "public.a,public.c")];
+    let config = config(&db, &settings);
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+    let live =
+        "CREATE TABLE c (id int PRIMARY KEY); ALTER TABLE c REPLICA IDENTITY FULL; INSERT INTO c VALUES (7)";
+    db.execute(live);
+    db.execute("DROP TABLE c");
+    let port = unused_port().unwrap();
+    let relay = Relay::start_with(&config, &["--http", &port.to_string()], &[]);
+    get_until(port, "/readyz", "names the table", |page| {
+        page.body.contains("records of table public.c have no key")
+    });
+    get_until(port, "/metrics", "counts it", |page| page.body.contains("\nrelay_warnings 1\n"));
+    assert_eq!(kafka().read(&topic(&db, "c"), 1)[0].key, None);
+    let said = relay.stop_and_tell();
+    assert!(said.contains("-X message.key.columns=public.c:COLUMN,COLUMN"), "{said}");
+    // The statement of the message.
+    db.execute(live);
+    db.execute("DROP TABLE c");
+    let relay = Relay::start_with(&config, &["-X", "message.key.columns=public.c:id"], &[]);
+    let records = kafka().read(&topic(&db, "c"), 2);
+    assert!(records.iter().any(|record| record.key.as_deref() == Some(br#"{"id":7}"#)), "{records:?}");
+    assert!(!relay.stop_and_tell().contains("have no key"));
 }

@@ -20,7 +20,7 @@ const APICURIO: &str = "io.apicurio.registry.utils.converter.AvroConverter";
 
 const JSON: &str = r#"["null",{"type":"string","connect.version":1,"connect.name":"io.debezium.data.Json"}]"#;
 
-/// A configuration whose values are Avro of this registry, with more settings.
+/// Returns a configuration whose values are Avro of this registry, with more settings.
 fn avro_values(db: &Outbox, url: &str, settings: &[(&str, &str)]) -> Config {
     let config = with(
         db.config(kafka()),
@@ -158,8 +158,8 @@ fn the_latest_version_is_used_when_it_is_of_the_rows_form() {
     assert!(relay.stderr().contains("does not match the rows"), "{}", relay.stderr());
 }
 
-/// What Debezium 3.6.0.Final wrote with Apicurio's converter, id by id replaced with the schema behind it. A case's
-/// records are in the order of their keys and values.
+/// Records that Debezium 3.6.0.Final wrote with Apicurio's converter; each schema id is replaced with the schema. A
+/// case's records are in the order of their keys and values.
 const RECORDED: &str = include_str!("../cases/avro.json");
 
 #[test]
@@ -202,7 +202,7 @@ fn apicurio(part: &str) -> [(String, String); 6] {
     ]
 }
 
-/// The schema instead of its id, and the body in hex.
+/// Returns the schema instead of its id, and the body in hex.
 fn in_full(bytes: &[u8]) -> Value {
     let [0, a, b, c, d, body @ ..] = bytes else { panic!("no magic byte and id: {bytes:?}") };
     let hex: String = body.iter().map(|byte| format!("{byte:02x}")).collect();

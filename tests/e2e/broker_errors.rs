@@ -1,4 +1,4 @@
-//! Every answer that a broker may give to a request to produce, from brokers that answer as they are told.
+//! Every possible answer of a broker to a Produce request, from mock brokers.
 
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::support::wait::{DEADLINE, eventually};
 
 const BACKLOG: Backlog = Backlog { key_count: 5 };
 
-/// These brokers make no topics when asked, and so keep no position.
+/// Returns a configuration for these brokers. They create no topics on request, and so no position is stored.
 fn config(db: &Outbox, brokers: &MockKafka) -> Config {
     let bootstrap = brokers.bootstrap();
     let settings = [
@@ -26,7 +26,7 @@ fn config(db: &Outbox, brokers: &MockKafka) -> Config {
     with(db.config(kafka()), &settings)
 }
 
-/// What comes of it: the process goes on, or ends so.
+/// Outcome of an error: the process continues, or exits with this code and reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     GoesOn,

@@ -1,4 +1,4 @@
-//! What another session cancels, and what is away for a moment: it is tried again.
+//! Cancellation by another session, and short outages: the relay retries.
 
 use std::fs;
 

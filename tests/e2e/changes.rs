@@ -16,7 +16,7 @@ const JSON: &str = "org.apache.kafka.connect.json.JsonConverter";
 const CUSTOMERS: &str = "create table customers (id int primary key, name text not null, score numeric(6,2) default 0, \
                          note text)";
 
-/// Of tables, without schemas.
+/// Returns a configuration of tables, without schemas.
 pub(crate) fn config(db: &Outbox, settings: &[(&str, &str)]) -> Config {
     let mut config = db.config(kafka());
     config.retain(|key, _| !key.starts_with("transforms") && key != "table.include.list");
@@ -40,7 +40,7 @@ pub(crate) fn topic(db: &Outbox, table: &str) -> String {
     format!("{}.public.{table}", db.name())
 }
 
-/// Key, operation, row before and row after; null is a tombstone.
+/// Returns key, operation, row before and row after; null is a tombstone.
 fn told(record: &Record) -> Value {
     let key: Value = record.key.as_deref().map_or(Value::Null, |key| serde_json::from_slice(key).unwrap());
     let Some(value) = record.value.as_deref() else { return json!([key, null]) };
@@ -65,7 +65,7 @@ fn inserts_updates_and_deletes_become_envelopes() {
         db.wait_until_confirmed();
         assert_eq!(relay.stop(), 0);
         let row = |id, score| json!({"id": id, "name": "Ann", "score": score, "note": null});
-        // Of a deleted row the server tells the key; the rest is what such a column must have.
+        // The server sends only the key of a deleted row; the other columns have the value that their types require.
         let gone = |id| json!({"id": id, "name": "", "score": "AA==", "note": null});
         let expected = [
             json!([{"id": 1}, "c", null, row(1, "AA==")]),
@@ -170,7 +170,7 @@ fn transactions_are_told_and_events_are_transformed() {
     assert_eq!(told, [json!(["BEGIN", null, null]), json!(["END", 2, collections])]);
 }
 
-/// Killed again and again.
+/// The relay is killed repeatedly.
 #[test]
 fn a_killed_relay_loses_no_change_and_keeps_the_order_of_a_key() {
     killed("at_least_once");
@@ -211,7 +211,7 @@ fn killed(guarantee: &str) {
         let value: Value = serde_json::from_str(record.value()).unwrap();
         let (id, n) = (value["after"]["id"].as_u64().unwrap(), value["after"]["n"].as_i64().unwrap());
         let last = &mut last[usize::try_from(id).unwrap()];
-        // What was not confirmed may come again from there on; nothing is left out.
+        // Unconfirmed changes may be repeated from there on; no change is skipped.
         let repeats = guarantee == "at_least_once" && n <= *last;
         assert!(n == *last + 1 || repeats, "key {id}: {n} comes behind {last}");
         // The place in the transaction does not depend on where a relay went on.

@@ -20,13 +20,13 @@ fn avro_values(db: &Outbox) -> Config {
     config
 }
 
-/// The value of the first record of this table.
+/// Returns the value of the first record of this table.
 fn first(db: &Outbox, table: &str) -> Avro {
     let records = kafka().read(&topic(db, table), 1);
     registry().read(records[0].value.as_deref().unwrap()).1
 }
 
-/// A field of a record, which may be optional.
+/// Returns a field of a record, which may be optional.
 fn field(record: &Avro, name: &str) -> Avro {
     let record = match record {
         Avro::Union(_, inner) => inner,

@@ -1,5 +1,5 @@
-//! Changes that make no event, and events that Kafka refuses, go to the dead-letter topic; a digest tells them apart from what
-//! is sent again.
+//! Changes that make no event, and events that Kafka refuses, go to the dead-letter topic; a digest distinguishes them
+//! from repeats.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn json_of(bytes: Option<&[u8]>) -> Value {
     bytes.map_or(Value::Null, |bytes| serde_json::from_slice(bytes).unwrap())
 }
 
-/// Key and operation, each record once; null is a tombstone.
+/// Returns key and operation of each record once; null is a tombstone.
 fn told(records: &[Record]) -> Vec<(Value, Value)> {
     let mut told: Vec<_> = records
         .iter()

@@ -13,7 +13,8 @@ use crate::support::wait::DEADLINE;
 const TABLES: &str = "create table orders (id int primary key, total int);
     create table outbox (id int primary key, aggregatetype text, aggregateid text, type text, payload text)";
 
-/// The EventRouter takes the outbox, ExtractNewRecordState the other table, and what is routed gets a suffix.
+/// Returns a configuration in which the EventRouter processes the outbox, ExtractNewRecordState the other table, and
+/// routed events get a suffix.
 fn routed(db: &Outbox, settings: &[(&str, &str)]) -> Config {
     let pattern = topic(db, "outbox").replace('.', "\\.");
     let chain = [
@@ -161,7 +162,8 @@ pub(crate) const TWO_OUTBOXES: &str = "create table orders (id int primary key, 
     create table outbox (id int primary key, aggregatetype text, aggregateid text, type text, payload text);
     create table audit (nr int primary key, subject text, who text, body text)";
 
-/// One EventRouter takes the outbox, another one with options of its own the audit.
+/// Returns a configuration in which one EventRouter processes the outbox, and another one with its own options the
+/// audit table.
 pub(crate) fn two_routers(db: &Outbox, settings: &[(&str, &str)]) -> Config {
     let patterns = ["outbox", "audit"].map(|table| topic(db, table).replace('.', "\\."));
     let [outbox, audit] = patterns.each_ref().map(String::as_str);

@@ -19,7 +19,7 @@ const TABLES: &str = "create table a (id int primary key, filler text not null);
 
 const ROWS: i64 = 20_000;
 
-/// So many records each 50 ms, also on a fast machine.
+/// Slow snapshot: a bounded number of records each 50 ms, also on a fast machine.
 const SLOW: [(&str, &str); 3] = [
     ("snapshot.mode", "initial"),
     ("outboxd.inflight.records.max", "100"),
@@ -31,7 +31,7 @@ fn fill(db: &Outbox) {
     db.execute("insert into c select g from generate_series(1, 10) g");
 }
 
-/// Id and mark of each record.
+/// Returns id and mark of each record.
 fn sent(db: &Outbox, table: &str) -> Vec<(i64, String)> {
     let told = |value: Value| {
         let mark = value["source"]["snapshot"].as_str().unwrap_or_default().to_owned();
@@ -45,7 +45,7 @@ fn ids(sent: &[(i64, String)]) -> Vec<i64> {
     sent.iter().map(|(id, _)| *id).collect()
 }
 
-/// The marks that say more than that it is a snapshot.
+/// Returns the marks with more information than that the record is of a snapshot.
 fn marks(sent: &[(i64, String)]) -> Vec<&str> {
     sent.iter().map(|(_, mark)| mark.as_str()).filter(|mark| *mark != "true").collect()
 }
@@ -133,25 +133,25 @@ fn several_connections_begin_with_large_tables() {
     assert_eq!(relay.stop(), 0);
 }
 
-/// What is kept of the snapshot with the position.
-fn kept(db: &Outbox) -> Value {
+/// Returns the progress of the snapshot that is stored with the position.
+pub(crate) fn kept(db: &Outbox) -> Value {
     let positions = kafka().records("__outboxd-positions");
     let mut all = positions.iter().filter_map(|record| serde_json::from_str(record.value()).ok());
     let last = all.rfind(|position: &Value| position["slot"].as_str() == Some(db.name()));
     last.map_or(Value::Null, |position| position["unfinished"]["tables"].clone())
 }
 
-/// Whether something of it need not be read again.
-fn is_begun(kept: &Value) -> bool {
+/// Returns whether a part of the snapshot need not be read again.
+pub(crate) fn is_begun(kept: &Value) -> bool {
     kept.as_array().is_some_and(|tables| !tables.is_empty())
 }
 
-/// Whether a part of a table need not.
+/// Returns whether a part of a table need not be read again.
 fn has_ranges(kept: &Value) -> bool {
     kept.as_array().is_some_and(|tables| tables.iter().any(|table| !table["part"].is_null()))
 }
 
-/// The last value of each key, and how often each was read.
+/// Returns the last value of each key, and the number of times that each was read.
 fn states(db: &Outbox, table: &str) -> (BTreeMap<i64, i64>, BTreeMap<i64, usize>) {
     let (mut last, mut reads) = (BTreeMap::new(), BTreeMap::new());
     for record in kafka().records(&topic(db, table)) {
@@ -180,7 +180,7 @@ fn a_snapshot_that_was_killed_goes_on_where_it_was() {
          alter table a alter filler set storage external;
          create table b (id int primary key, v int not null)",
     );
-    // Some rows have a value that stands elsewhere: an update in the stream does not tell it.
+    // Some rows have a value that is stored elsewhere: an update in the stream does not contain it.
     let (moved, rows) = (19_700..19_710, 20_000);
     db.execute(&format!(
         "insert into a select g, 0, repeat('x', case when g between 19700 and 19709 then 4000 else 100 end)
@@ -219,7 +219,7 @@ fn a_snapshot_that_was_killed_goes_on_where_it_was() {
     let second = Relay::start(&config(&db, &settings));
     db.wait_until_streaming();
     db.wait_until_confirmed();
-    assert!(second.stop_and_tell().contains("the snapshot goes on where it was interrupted"));
+    assert!(second.stop_and_tell().contains("resuming the interrupted snapshot"));
     assert!(!is_kept(), "nothing holds WAL back any more");
     for table in ["a", "b"] {
         let query = format!("select id::bigint, v::bigint from {table}");
@@ -244,7 +244,8 @@ fn a_snapshot_that_was_killed_goes_on_with_exactly_once_too() {
     kill_twice(&[("exactly.once.support", "required")]);
 }
 
-/// A table with a statement of its own is read as one piece, and not again once it is sent.
+/// Kills a snapshot twice. A table with a statement of its own is read as one piece, and is not read again once it is
+/// sent.
 fn kill_twice(guarantee: &[(&str, &str)]) {
     let tables = "create table a (id int primary key, v int not null, filler text not null);
                   create table _own (id int primary key, v int not null)";
@@ -288,7 +289,7 @@ fn kill_twice(guarantee: &[(&str, &str)]) {
     let last = Relay::start(&config(&db, &[&settings[..], &common].concat()));
     db.wait_until_streaming();
     db.wait_until_confirmed();
-    assert!(last.stop_and_tell().contains("the snapshot goes on where it was interrupted"));
+    assert!(last.stop_and_tell().contains("resuming the interrupted snapshot"));
     let aside = format!("{}_snapshot", db.name());
     let left = db.query("select from pg_replication_slots where slot_name = $1", &[&aside]);
     assert!(left.is_empty(), "nothing holds WAL back any more");
@@ -296,7 +297,7 @@ fn kill_twice(guarantee: &[(&str, &str)]) {
     let expected: BTreeMap<i64, i64> = expected.iter().map(|row| (row.get(0), row.get(1))).collect();
     let (last, reads) = states(&db, "a");
     assert!(last == expected, "the last values are those of the table");
-    // A row of the first range that nobody changed.
+    // A row of the first range that was never changed.
     assert_eq!(reads[&600], 1, "what was sent is not sent again");
     let (_, reads) = states(&db, "_own");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! `outboxd check`: what it finds, what it says to do, and how it ends.
+//! `outboxd check`: its findings, its fixes, and its exit codes.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ const FAILURES: i32 = 2;
 /// Nothing listens there.
 const DEAD_PORT: &str = "1";
 
-/// What `outboxd check --json` said.
+/// Output of `outboxd check --json`.
 pub(crate) struct Report {
     exit: i32,
     json: Value,
@@ -36,7 +36,7 @@ impl Report {
         self.json["checks"].as_array().unwrap().iter()
     }
 
-    /// The first check of this code that ended so.
+    /// Returns the first check with this code and outcome.
     #[track_caller]
     pub(crate) fn find(&self, code: &str, outcome: &str) -> &Value {
         let found = self.checks().find(|check| check["code"] == code && check["outcome"] == outcome);
@@ -133,7 +133,7 @@ fn the_dead_letter_topic_is_looked_at() {
     kafka().create_topic(&dead, 1, &[("max.message.bytes", "20000"), ("cleanup.policy", "compact")]);
     let report = Report::of(&config);
     assert!(report.find("KA014", "warning")["title"].as_str().unwrap().contains(&dead));
-    assert!(report.find("KA017", "note")["cure"].as_str().unwrap().contains(&dead));
+    assert!(report.find("KA017", "note")["fix"].as_str().unwrap().contains(&dead));
     kafka().alter_topic(&dead, ("max.message.bytes", "20001"));
     Report::of(&config).find("KA017", "ok");
 }
@@ -154,7 +154,7 @@ fn what_exactly_once_needs_is_looked_at() {
     assert_eq!(relay.stop(), 0);
     Report::of(&config).find("KA018", "ok");
     kafka().alter_topic(&topic, ("cleanup.policy", "delete"));
-    let cure = Report::of(&config).find("KA018", "warning")["cure"].as_str().unwrap().to_owned();
+    let cure = Report::of(&config).find("KA018", "warning")["fix"].as_str().unwrap().to_owned();
     assert!(cure.contains(&topic) && cure.contains("cleanup.policy=compact"), "{cure}");
 }
 
@@ -173,7 +173,7 @@ fn a_slot_that_was_moved_is_told_before_the_start() {
     db.execute("CREATE TABLE other (n int)");
     db.query("SELECT pg_replication_slot_advance($1::text::name, pg_current_wal_lsn())::text", &[&db.name()]);
     let report = Report::of(&db.config(kafka()));
-    let cure = report.find("PG045", "failure")["cure"].as_str().unwrap();
+    let cure = report.find("PG045", "failure")["fix"].as_str().unwrap();
     assert!(cure.contains("outboxd.position.accept="), "{cure}");
 }
 
@@ -182,7 +182,7 @@ fn a_dead_postgres_leaves_kafka_to_be_checked_and_the_other_way_round() {
     let db = Outbox::create(postgres18());
     let no_postgres = Report::of(&with(db.config(kafka()), &[("database.port", DEAD_PORT)]));
     assert_eq!(no_postgres.exit, FAILURES);
-    assert!(no_postgres.find("PG001", "failure")["cure"].is_string());
+    assert!(no_postgres.find("PG001", "failure")["fix"].is_string());
     no_postgres.find("KA001", "ok");
     let no_kafka = Report::of(&with(db.config(kafka()), &[("bootstrap.servers", "127.0.0.1:1")]));
     assert_eq!(no_kafka.exit, FAILURES);
@@ -204,7 +204,7 @@ fn generated_columns_that_no_stream_has_are_told() {
         let told = report.checks().find(|check| {
             check["code"] == "PG049" && check["title"].as_str().unwrap().ends_with(&format!("public.{table}"))
         });
-        told.map(|check| check["cure"].as_str().unwrap().to_owned())
+        told.map(|check| check["fix"].as_str().unwrap().to_owned())
     };
     assert!(told(&report, "b").unwrap().contains("column.exclude.list"));
     db.execute(&told(&report, "a").unwrap());
@@ -228,16 +228,16 @@ fn a_role_without_rights_is_told_what_it_lacks() {
     let config = with(db.config(kafka()), &[("database.user", &role)]);
     let report = Report::of(&config);
     assert_eq!(report.exit, FAILURES);
-    let cure = report.find("PG002", "failure")["cure"].as_str().unwrap().to_owned();
+    let cure = report.find("PG002", "failure")["fix"].as_str().unwrap().to_owned();
     assert_eq!(cure, format!("as a superuser: ALTER ROLE \"{role}\" REPLICATION;"));
     report.find("PG030", "failure");
     report.find("PG025", "skipped");
-    let grant = report.find("PG047", "failure")["cure"].as_str().unwrap().to_owned();
+    let grant = report.find("PG047", "failure")["fix"].as_str().unwrap().to_owned();
 
     db.execute(cure.strip_prefix("as a superuser: ").unwrap());
-    let publication = report.find("PG030", "failure")["cure"].as_str().unwrap();
+    let publication = report.find("PG030", "failure")["fix"].as_str().unwrap();
     db.execute(publication.strip_prefix("as a role that may: ").unwrap());
-    // Which is what a start says, too.
+    // A start prints the same statement.
     let mut refused = Relay::start(&config);
     assert_eq!(refused.wait_for_exit(DEADLINE), 3);
     let in_json = grant.replace('"', "\\\"");
@@ -260,11 +260,11 @@ fn columns_publication_and_slot_that_do_not_fit_are_all_told_at_once() {
     report.find("PG022", "note");
     report.find("PG023", "warning");
     report.find("PG041", "failure");
-    let cure = report.find("PG031", "failure")["cure"].as_str().unwrap();
+    let cure = report.find("PG031", "failure")["fix"].as_str().unwrap();
     db.execute(cure);
     let missing = with(db.config(kafka()), &[("transforms.outbox.route.by.field", "aggregat_type")]);
     let report = Report::of(&missing);
-    let cure = report.find("PG022", "failure")["cure"].as_str().unwrap();
+    let cure = report.find("PG022", "failure")["fix"].as_str().unwrap();
     assert!(cure.starts_with("transforms.outbox.route.by.field=aggregate_type"), "{cure}");
 }
 
@@ -285,7 +285,7 @@ fn partitions_that_are_not_in_the_wal_and_tables_that_are_nearly_captured_are_to
     ));
     let report = Report::of(&db.config(kafka()));
     assert_eq!(report.exit, FAILURES);
-    db.execute(report.find("PG021", "failure")["cure"].as_str().unwrap().split(';').next().unwrap());
+    db.execute(report.find("PG021", "failure")["fix"].as_str().unwrap().split(';').next().unwrap());
     let report = Report::of(&db.config(kafka()));
     assert_eq!(report.exit, WARNINGS, "the cure has cured it: {:#}", report.json);
     let misses = report.json["checks"].as_array().unwrap().iter().filter(|check| check["code"] == "PG026");
@@ -300,7 +300,7 @@ fn partitions_that_are_not_in_the_wal_and_tables_that_are_nearly_captured_are_to
     );
 }
 
-/// What keeps the change events of a table from being whole, ordered, or there at all; each cure is tried.
+/// Reasons why the change events of a table are incomplete, out of order, or missing; each fix is tried.
 #[test]
 fn keys_and_replica_identities_are_told() {
     for server in [postgres15(), postgres18()] {
@@ -322,7 +322,7 @@ fn keys_and_replica_identities_are_told() {
             let checks =
                 report.json["checks"].as_array().unwrap().iter().filter(|check| check["code"] == code);
             checks
-                .map(|check| [&check["title"], &check["cure"]].map(|text| text.as_str().unwrap().to_owned()))
+                .map(|check| [&check["title"], &check["fix"]].map(|text| text.as_str().unwrap().to_owned()))
                 .collect()
         };
         let identities: Vec<[String; 2]> = told("PG027");

@@ -9,7 +9,7 @@ use crate::support::outbox::Outbox;
 use crate::support::postgres::postgres18;
 use crate::support::wait::eventually_eq;
 
-/// As Debezium reads them; of rows that have the same, Debezium leaves out those behind the end of a chunk.
+/// Rows are read in Debezium's order. Of rows with equal keys, Debezium skips those behind the end of a chunk.
 #[test]
 fn rows_are_read_in_the_order_of_the_chosen_key() {
     let db = Outbox::create_bare(postgres18(), signals::TABLES);

@@ -42,7 +42,7 @@ fn sent(kafka: &Kafka, db: &Outbox) -> BTreeSet<String> {
     records.iter().map(|record| record.header("id").to_owned()).collect()
 }
 
-/// Often, and without pauses, so that a race is likely.
+/// Returns a configuration with frequent cleanups without pauses, so that a race is likely.
 fn eager(db: &Outbox, kafka: &Kafka) -> Config {
     let settings = [
         ("outboxd.cleanup.enable", "true"),
@@ -163,7 +163,7 @@ fn the_command_takes_only_what_is_proven() {
     assert_eq!(rows(&db), 30);
 
     let execute = ["--execute", "--also-before-slot", "--yes"];
-    // What is missing is told as it is typed.
+    // The missing right is printed as a statement that can be pasted.
     let sweeper = format!("{}_sweeper", db.name());
     db.execute(&format!("CREATE ROLE {sweeper} LOGIN"));
     let (exit, _, stderr) = cleanup(&["-X", &format!("database.user={sweeper}")]);
@@ -200,7 +200,7 @@ fn the_command_takes_only_what_is_proven() {
         .collect();
     assert_eq!(keys, (100..105).map(|n| n.to_string()).collect());
 
-    // Nobody sends, and somebody moves the slot: the slot says more than what was sent.
+    // No relay sends, and another session moves the slot: the slot confirms more than was sent.
     assert_eq!(relay.stop(), 0);
     db.insert(&events(200, 3));
     let (exit, _, stderr) = cleanup(&[&execute[..], &["--wait", "1"]].concat());
@@ -254,7 +254,7 @@ fn the_session_about_rows_that_are_sent_is_what_is_seen() {
     db.wait_until_streaming();
     db.insert(&events(0, 30));
     let names = [("outbox.json", file), ("orders", db.name().to_owned())];
-    assert_eq!(Session::of(PAGE, "Rows that are sent").replay(&names), [0, 0]);
+    assert_eq!(Session::of(PAGE, "Delete sent rows: outboxd cleanup").replay(&names), [0, 0]);
     assert_eq!(rows(&db), 0);
     assert_eq!(relay.stop(), 0);
 }

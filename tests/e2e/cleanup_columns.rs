@@ -1,5 +1,5 @@
-//! `outboxd cleanup` with an archive, while somebody alters the table between two of its batches: no row goes that is not archived with the
-//! columns that it had. Each test has servers of its own, as those of `cleanup`.
+//! `outboxd cleanup` with an archive, while another session alters the table between two of its batches: no row is
+//! deleted that is not archived with the columns that it had. Each test has servers of its own, as those of `cleanup`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -99,8 +99,8 @@ impl Place {
         left
     }
 
-    /// A pass while the table is altered; how many rows were still there. Lines name their columns themselves, and a pass with another
-    /// archive ends there.
+    /// Alters the table during a cleanup and returns the number of rows that still existed. Lines name their columns
+    /// themselves; a cleanup with another archive ends there.
     #[track_caller]
     fn altered_in_between(&self, how: &str) -> usize {
         let mut pass = self.cleanup();
@@ -116,7 +116,7 @@ impl Place {
         left
     }
 
-    /// Another pass takes what is left.
+    /// Deletes the remaining rows with another cleanup.
     #[track_caller]
     fn finish(&self) {
         let mut pass = self.cleanup();
@@ -124,7 +124,7 @@ impl Place {
         assert_eq!(self.rows(), 0, "{:?}", self.to);
     }
 
-    /// What is archived.
+    /// Returns the archived rows.
     fn kept(&self, column: &str) -> Vec<Kept> {
         let object = |text: &str| {
             let row: Value = serde_json::from_str(text).unwrap();
@@ -146,7 +146,7 @@ impl Place {
             .collect()
     }
 
-    /// Every row is in the archive, once, and so many of them have the value in the column.
+    /// Checks that every row is in the archive once, and that `expected` of them have the value in the column.
     #[track_caller]
     fn check(&self, column: &str, value: &str, expected: usize) {
         let kept = self.kept(column);

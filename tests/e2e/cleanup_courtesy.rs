@@ -1,5 +1,5 @@
-//! Cleanup gives way: to locks, to old transactions, to standbys, and to rows that are to be kept. Each test has a server of its own:
-//! a transaction that is open anywhere on a server holds cleanup back.
+//! Cleanup gives way: to locks, to old transactions, to standbys, and to rows that must be retained. Each test has a
+//! server of its own: a transaction that is open anywhere on a server delays cleanup.
 
 use std::fs;
 use std::thread;
@@ -56,13 +56,13 @@ fn what_somebody_has_locked_and_what_is_young_stays() {
     // A row.
     let other = Sql::new(db.address().clone());
     other.execute("BEGIN; SELECT FROM outbox WHERE aggregateid = '3' FOR UPDATE");
-    // As long as the key can say; the server takes less.
+    // The maximum of the setting; the server accepts less.
     let stderr = cleanup(&["-X", "outboxd.cleanup.statement.timeout.ms=31536000000"]);
     assert!(stderr.contains("deleted 9 rows of public.outbox"), "{stderr}");
     assert_eq!(db.query("SELECT FROM outbox WHERE aggregateid = '3'", &[]).len(), 1);
     other.execute("COMMIT");
 
-    // The table: nobody may write.
+    // The table: writes are blocked.
     other.execute("BEGIN; LOCK TABLE outbox IN EXCLUSIVE MODE");
     let stderr = cleanup(&["-X", "outboxd.cleanup.lock.timeout.ms=200"]);
     assert!(
@@ -161,7 +161,8 @@ fn while_a_standby_is_behind_nothing_is_taken_away() {
     assert_eq!(relay.stop(), 0);
 }
 
-/// Somebody writes to a partition while its rows go into the archive: he waits for some of them, and not for all.
+/// A session writes to a partition while its rows are moved into the archive: it waits for some of them, and not for
+/// all.
 #[test]
 fn while_somebody_wants_to_write_to_a_partition_it_is_not_moved_into_a_table() {
     let server = start(15);

@@ -114,7 +114,7 @@ fn schema(path: &Path) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// What is in the folder, of archives.
+/// Returns the names of the archives in the folder.
 fn names(folder: &Path) -> Vec<String> {
     let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = names.filter(|name| name.contains("public.")).collect();
@@ -193,7 +193,7 @@ fn what_a_relay_has_begun_is_one_file_with_every_row_once() {
         insert(from);
         eventually_eq(DEADLINE, &0, rows);
         relay.kill();
-        // The next one goes on with it.
+        // The next one continues with it.
         assert!(matches!(&names(folder.folder())[..], [name] if name.ends_with(".parquet.ndjson")));
     }
     // Half of a Parquet file, as a crash leaves it.

@@ -20,7 +20,7 @@ use crate::support::watcher::Watcher;
 const PAGE: &str = include_str!("../../docs/commands.md");
 const COLUMNS: &str = "id uuid NOT NULL, aggregatetype text, aggregateid text, type text, payload jsonb";
 
-/// By a number, in hundreds; three of them.
+/// Creates an outbox with three partitions by a number, in hundreds.
 fn by_number(server: &ThrowawayPostgres) -> Outbox {
     let schema = format!(
         "CREATE TABLE outbox ({COLUMNS}, n bigint NOT NULL) PARTITION BY RANGE (n);
@@ -56,7 +56,7 @@ fn partitions(db: &Outbox) -> Vec<String> {
     db.query(query, &[]).iter().map(|row| row.get(0)).collect()
 }
 
-/// What Kafka has, by the numbers of the rows.
+/// Returns the numbers of the rows that are in Kafka.
 fn sent(kafka: &Kafka, db: &Outbox) -> BTreeSet<u32> {
     let records = kafka.records_of_prefix(&db.topic(""));
     records.iter().map(|record| record.key().trim_matches('"').parse().unwrap()).collect()
@@ -238,7 +238,7 @@ fn the_command_keeps_the_rows_and_leaves_what_it_may_not_touch() {
     db.execute(&insert(100, 5));
     db.execute(&insert(200, 5));
 
-    // Somebody else's view keeps the first.
+    // Another user's view depends on the first partition.
     db.execute("CREATE VIEW mine AS SELECT * FROM outbox_1");
     let into = folder.folder().display().to_string();
     let drop = ["--partitions", "drop", "--archive-folder", &into, "--json"];
@@ -254,7 +254,7 @@ fn the_command_keeps_the_rows_and_leaves_what_it_may_not_touch() {
     assert_eq!(numbers.collect::<Vec<_>>(), Vec::from_iter(100..105));
     assert_eq!(left(&db), (0..5).chain(200..205).collect());
 
-    // What is detached would be captured, says the look too.
+    // A detached partition would be captured; the dry run reports this too.
     db.execute("DROP VIEW mine");
     let detach = ["--partitions", "detach", "-X", "table.include.list=public.outbox.*"];
     for (exit, _, stderr) in [cleanup(&detach), execute(&detach)] {
@@ -346,7 +346,7 @@ fn the_session_about_partitions_is_what_is_seen() {
     db.execute(&insert(0, 100));
     db.execute(&insert(100, 20));
     let names = [("outbox.json", file), ("orders", db.name().to_owned())];
-    assert_eq!(Session::of(PAGE, "Partitions that are sent").replay(&names), [0, 0]);
+    assert_eq!(Session::of(PAGE, "Remove sent partitions: outboxd cleanup").replay(&names), [0, 0]);
     assert_eq!(left(&db).len(), 20);
     assert_eq!(relay.stop(), 0);
 }
@@ -360,7 +360,7 @@ fn a_late_writer_is_never_ended_because_a_partition_is_to_go() {
     let into = folder.folder().display().to_string();
     let relay = Relay::start(&eager(&db, kafka(), &[("outboxd.cleanup.archive.folder", &into)]));
     db.wait_until_streaming();
-    // Somebody reads, so that there is no moment to take the partition away.
+    // A session reads, so that the partition cannot be removed at any moment.
     let reader = Sql::new(db.address().clone());
     reader.execute("BEGIN; LOCK TABLE ONLY outbox IN ACCESS SHARE MODE");
     db.execute(&insert(0, 3));
@@ -380,7 +380,7 @@ fn a_late_writer_is_never_ended_because_a_partition_is_to_go() {
     assert_eq!(relay.stop(), 0);
 }
 
-/// The column that says how old a row is has a comparison that lasts, or fails, where the row says so.
+/// The comparison of the column with a row's age takes long, or fails, if the row requests it.
 #[test]
 fn a_partition_that_cannot_be_looked_at_does_not_keep_the_others() {
     let server = start(18);
@@ -432,7 +432,7 @@ fn partitions_that_show_the_pattern_stay_as_long_as_none_can_be_made() {
         stderr
     };
     let execute = ["--execute", "--also-before-slot", "--yes"];
-    // Somebody has a table of the next one's name.
+    // Another table has the next partition's name.
     db.execute("CREATE TABLE outbox_4 ()");
     let stderr = cleanup(&execute);
     assert!(

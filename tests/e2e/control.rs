@@ -1,4 +1,4 @@
-//! Pause, go on, restart, stop: a relay in this process, as signals say no more than stop.
+//! Pause, resume, restart, stop: the relay runs in this process, since signals can only stop it.
 
 use outboxd::internals::error::{Diagnose as _, Exit};
 use outboxd::internals::relay::Target;
@@ -18,7 +18,7 @@ fn topic(db: &Outbox) -> String {
     db.topic(Backlog::TYPE)
 }
 
-/// The process of the server that streams from the slot.
+/// Returns the id of the server's process that streams from the slot.
 fn walsender(db: &Outbox) -> Option<i32> {
     let sql = "SELECT active_pid FROM pg_replication_slots WHERE slot_name = $1";
     db.query(sql, &[&db.name()])[0].get(0)

@@ -1,4 +1,4 @@
-//! The relay dies or is told to stop, at any moment.
+//! The relay dies or is stopped at any moment.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -104,12 +104,12 @@ fn a_row_that_cannot_be_routed_while_kafka_is_down_ends_the_relay_in_time() {
     assert_eq!(relay.wait_for_exit(Duration::from_secs(20)), 6, "{}", relay.stderr());
     let said = relay.stderr();
     let words =
-        ["outboxd.shutdown.timeout.ms", "comes again at the next start", "\"records\":1", "public.outbox"];
+        ["outboxd.shutdown.timeout.ms", "are sent again at the next start", "\"records\":1", "public.outbox"];
     words.iter().for_each(|word| assert!(said.contains(word), "{word} is not in {said}"));
     kafka.resume();
 }
 
-/// A relay with a small window that has so many rows before it.
+/// Starts a relay with a small window and `count` rows to send.
 fn start_with_backlog(db: &Outbox, count: u64) -> Relay {
     let config = with(db.config(kafka()), &[("outboxd.inflight.records.max", "100")]);
     let relay = Relay::start(&config);

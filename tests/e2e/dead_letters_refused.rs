@@ -42,7 +42,7 @@ fn a_record_that_is_too_large_goes_there_as_it_is() {
         db.insert(&[order("o-1", "{}")]);
         db.wait_until_confirmed();
         let said = relay.stop_and_tell();
-        assert_eq!(said.matches("goes to the dead-letter topic").count(), 3, "{said}");
+        assert_eq!(said.matches("sending an event to the dead-letter topic").count(), 3, "{said}");
         assert!(!said.contains("xxxx"), "a payload is shown: {said}");
         assert_eq!(kafka().records(&topic).len(), sent.len() + 1, "what was confirmed does not come again");
     }
@@ -64,7 +64,7 @@ fn what_is_too_large_there_too_stops_a_relay_that_deletes_rows() {
     let said = relay.stderr();
     let setting = said.split_once("max.message.bytes=").unwrap().1.split_once(';').unwrap().0.to_owned();
     assert_eq!(db.query("SELECT FROM outbox WHERE aggregateid = 'o-1'", &[]).len(), 1);
-    // What it says to type helps.
+    // The setting of the message solves it.
     kafka().alter_topic(&dead(&db), ("max.message.bytes", &setting));
     let relay = Relay::start(&config);
     db.wait_until_confirmed();
@@ -107,7 +107,7 @@ fn what_is_too_large_there_too_leaves_its_value_behind() {
         "{exit} {said}"
     );
     assert_eq!(db.query("SELECT FROM outbox", &[]).len(), 3);
-    // So does the relay, when it is told to delete rows later.
+    // The relay does the same if it is configured to delete rows later.
     assert_eq!(relay.stop(), 0);
     let cleanup = [
         ("outboxd.cleanup.enable", "true"),
@@ -115,7 +115,7 @@ fn what_is_too_large_there_too_leaves_its_value_behind() {
         ("outboxd.cleanup.before.slot", "delete"),
     ];
     let relay = Relay::start(&with(config(&db), &cleanup));
-    relay.wait_for_stderr("cleanup takes nothing away: 1 rows of table");
+    relay.wait_for_stderr("cleanup takes nothing away from public.outbox: 1 rows of table");
     assert_eq!(db.query("SELECT FROM outbox", &[]).len(), 3);
     assert_eq!(relay.stop(), 0);
     let relay = Relay::start(&config(&db));
@@ -125,26 +125,57 @@ fn what_is_too_large_there_too_leaves_its_value_behind() {
     assert_eq!(relay.stop(), 0);
 }
 
-/// Which row it is about is not known.
+/// A letter without an id is about a row without one, or about a table that only its topic can name.
 #[test]
-fn cleanup_takes_nothing_while_a_letter_has_neither_a_value_nor_an_id() {
-    let db = Outbox::create(postgres18());
+fn cleanup_takes_nothing_of_a_table_that_a_letter_without_a_value_may_be_about() {
+    let schema =
+        "CREATE TABLE outbox (id uuid, aggregatetype text, aggregateid text, type text, payload jsonb);
+                  CREATE TABLE second (LIKE outbox)";
+    let db = Outbox::create_bare(postgres18(), schema);
     kafka().create_topic(&dead(&db), 1, &[]);
-    let relay = Relay::start(&config(&db));
+    let config = with(config(&db), &[("table.include.list", "public.outbox,public.second")]);
+    let relay = Relay::start(&config);
     db.wait_until_streaming();
-    db.insert(&[order("o-1", "{}")]);
+    let row = "VALUES (gen_random_uuid(), 'order', 'k', 't', '{}'), (NULL, 'order', 'k', 't', '{}')";
+    let rows = |table: &str| db.query(&format!("SELECT FROM {table}"), &[]).len();
+    db.execute(&format!("INSERT INTO outbox {row}; INSERT INTO second {row}"));
+    db.execute("DELETE FROM second WHERE id IS NULL");
     db.wait_until_confirmed();
-    let header = Header { key: "outboxd.errors.value.left.out.bytes", value: Some("30000") };
-    let (topic, headers) = (dead(&db), OwnedHeaders::new().insert(header));
-    kafka().produce(BaseRecord::to(&topic).key("o-1".as_bytes()).headers(headers));
+    let topic = dead(&db);
+    let letter = |more: &[(&str, Option<&str>)]| {
+        let size = ("outboxd.errors.value.left.out.bytes", Some("30000"));
+        let headers = more
+            .iter()
+            .chain([&size])
+            .fold(OwnedHeaders::new(), |headers, (key, value)| headers.insert(Header { key, value: *value }));
+        kafka().produce(BaseRecord::to(&topic).key("k".as_bytes()).headers(headers));
+    };
     let folder = Watcher::new("outboxd-letters-");
     let file = folder.folder().join("outbox.json");
-    fs::write(&file, serde_json::to_vec(&config(&db)).unwrap()).unwrap();
+    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+    // About another table, and about a row without an id.
+    letter(&[("__connect.errors.topic", Some("inventory.public.customers"))]);
+    letter(&[("id", None::<&str>)]);
     let (exit, said) = clean(&file, &[]);
-    assert!(exit == 3 && said.contains("1 dead letters") && said.contains("cannot be told"), "{exit} {said}");
-    assert_eq!(db.query("SELECT FROM outbox", &[]).len(), 1);
+    assert!(exit == 3 && said.contains("1 rows of table public.outbox"), "{exit} {said}");
+    assert_eq!((rows("outbox"), rows("second")), (2, 0), "{said}");
+    db.execute(&format!(
+        "DELETE FROM outbox WHERE id IS NULL; INSERT INTO second {row}; DELETE FROM second WHERE id IS NULL"
+    ));
+    db.wait_until_confirmed();
+    letter(&[("__connect.errors.topic", Some("any.public.second"))]);
+    let (exit, said) = clean(&file, &[]);
+    assert!(exit == 3 && said.contains("may be any of table public.second"), "{exit} {said}");
+    assert_eq!((rows("outbox"), rows("second")), (0, 1), "{said}");
+    db.execute("INSERT INTO outbox VALUES (gen_random_uuid(), 'order', 'k', 't', '{}')");
+    db.wait_until_confirmed();
+    // Nothing in the dead letter identifies its event.
+    letter(&[]);
+    let (exit, said) = clean(&file, &[]);
+    assert!(exit == 3 && said.contains("may be any of table"), "{exit} {said}");
+    assert_eq!((rows("outbox"), rows("second")), (1, 1), "{said}");
     let (exit, said) = clean(&file, &["--archive-folder", folder.folder().to_str().unwrap()]);
-    assert_eq!((exit, db.query("SELECT FROM outbox", &[]).len()), (0, 0), "{said}");
+    assert_eq!((exit, rows("outbox"), rows("second")), (0, 0, 0), "{said}");
     assert_eq!(relay.stop(), 0);
 }
 
@@ -263,7 +294,11 @@ fn a_snapshot_goes_on_behind_rows_that_are_too_large() {
     db.wait_until_streaming();
     let said = relay.stop_and_tell();
     assert_eq!(said.matches("snapshot begins").count(), 1, "{said}");
-    assert_eq!(said.matches("goes to the dead-letter topic").count(), 1, "each behind it follows: {said}");
+    assert_eq!(
+        said.matches("sending an event to the dead-letter topic").count(),
+        1,
+        "each behind it follows: {said}"
+    );
     let ids = ids_of(&events);
     let follows = |n: usize| n >= 150 && n.is_multiple_of(2);
     let (letters, others): (Vec<_>, Vec<_>) = ids.iter().enumerate().partition(|(n, _)| follows(*n));
@@ -326,7 +361,7 @@ fn values(numbered: &[(usize, &String)]) -> Vec<String> {
     numbered.iter().map(|(_, id)| (*id).clone()).collect()
 }
 
-/// The ids in the order in which each is there for the first time.
+/// Returns the ids in the order of their first occurrences.
 fn first_occurrences(records: &[Record]) -> Vec<String> {
     let mut ids = Vec::<String>::new();
     for id in records.iter().map(|record| record.header("id")) {
@@ -337,7 +372,7 @@ fn first_occurrences(records: &[Record]) -> Vec<String> {
     ids
 }
 
-/// The exit code of a cleanup, and what it has said.
+/// Returns the exit code and the output of a cleanup.
 fn clean(file: &Path, more: &[&str]) -> (i32, String) {
     let cleanup = [
         "cleanup",

@@ -10,7 +10,7 @@ use crate::support::relay::Relay;
 use crate::support::session::{Address, Session};
 use crate::support::wait::{DEADLINE, eventually, eventually_some};
 
-/// Where throwaway servers live.
+/// Folder of throwaway servers.
 const PARENT: &str = "/var/tmp";
 /// The process that keeps the server, and the server, name their folder on the command line.
 const FOLDER: &str = "outboxd-postgres-";
@@ -110,7 +110,8 @@ fn servers_of_the_user_are_left_as_they_were() {
     eventually(DEADLINE, "the topic is deleted", || kafka().topics("outboxd_demo.").is_empty());
 }
 
-/// The folder of the demo's server: the keeper, a child of one of the demo's threads, is told it.
+/// Returns the folder of the demo's server. It is an argument of the keeper, which is a child of one of the demo's
+/// threads.
 fn folder_of(demo: &Relay) -> PathBuf {
     let threads = format!("/proc/{}/task", demo.id());
     let prefix = format!("{PARENT}/{FOLDER}");
@@ -127,7 +128,7 @@ fn folder_of(demo: &Relay) -> PathBuf {
     })
 }
 
-/// Whether the folder, or a process that names it, is left.
+/// Returns whether the folder, or a process that names it, is left.
 fn is_there(folder: &Path) -> bool {
     let name = folder.as_os_str().as_encoded_bytes();
     let processes = fs::read_dir("/proc").unwrap().flatten();

@@ -1,4 +1,4 @@
-//! `outboxd dlq`: letters of every dialect are shown, sent again once and in order, discarded and exported.
+//! `outboxd dlq`: dead letters of every dialect are shown, sent again once and in order, discarded and exported.
 
 mod letters;
 mod session;
@@ -277,7 +277,7 @@ fn an_export_has_every_byte() {
 
 type Contents = (Option<Vec<u8>>, Option<Vec<u8>>, Vec<(String, Option<Vec<u8>>)>, i64);
 
-/// What a line of an export says that the record was.
+/// Returns the record that a line of an export describes.
 fn imported(line: &Value) -> Contents {
     let bytes = |value: &Value| match value {
         Value::Null => None,

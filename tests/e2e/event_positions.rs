@@ -1,5 +1,5 @@
-//! Where an event stands is the same whatever is captured: nothing is lost and nothing comes twice when the configuration changes in the
-//! middle of a transaction.
+//! The position of an event is the same whatever is captured: no event is lost or repeated when the configuration
+//! changes in the middle of a transaction.
 
 use serde_json::Value;
 
@@ -23,8 +23,8 @@ fn config(db: &Outbox, tables: &str, guarantee: &str) -> Config {
     changes::config(db, &settings)
 }
 
-/// Each delete in `b` stands before an insert into `a`, all in one transaction. A relay is killed in its middle, and another one
-/// has another list.
+/// Kills a relay in the middle of a transaction and starts another one with another list. In the transaction each
+/// delete in `b` is before an insert into `a`.
 fn kill_and_change_the_list(first: &str, then: &str, guarantee: &str) -> Vec<(i64, String)> {
     let tables = "CREATE TABLE a (id int PRIMARY KEY, v text); CREATE TABLE b (id int PRIMARY KEY)";
     let db = Outbox::create_bare(postgres18(), tables);

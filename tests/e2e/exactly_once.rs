@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outboxd::internals::kafka::{Options, StateTopic, Stored};
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::backlog::Backlog;
@@ -16,13 +16,13 @@ use crate::support::wait::{DEADLINE, eventually, let_pass};
 pub(crate) const BACKLOG: Backlog = Backlog { key_count: 200 };
 const ROWS: u64 = 40_000;
 
-/// A configuration with Kafka transactions of 100 records and fewer.
+/// Returns a configuration with Kafka transactions of 100 records and fewer.
 pub(crate) fn exactly_once(db: &Outbox, kafka: &Kafka) -> Config {
     let settings = [("exactly.once.support", "required"), ("outboxd.inflight.records.max", "100")];
     with(db.config(kafka), &settings)
 }
 
-/// A slot with so many rows before it.
+/// Creates a slot with `rows` rows to send.
 pub(crate) fn write_backlog(db: &Outbox, config: &Config, rows: u64, per_transaction: u64) {
     let relay = Relay::start(config);
     db.wait_until_streaming();
@@ -30,7 +30,7 @@ pub(crate) fn write_backlog(db: &Outbox, config: &Config, rows: u64, per_transac
     BACKLOG.insert(db, 0..rows, per_transaction);
 }
 
-/// Each row is there once, and nothing is undecided.
+/// Checks that each row is there once, and that no record is undecided.
 #[track_caller]
 pub(crate) fn check(db: &Outbox, kafka: &Kafka, rows: u64) {
     db.wait_until_confirmed();
@@ -113,7 +113,7 @@ fn a_transaction_that_is_larger_than_kafkas_is_split_and_goes_on_where_it_was() 
     kill_again_and_again(&db, &config, || ());
     assert_eq!(confirmed(&db), before, "a part of a transaction is confirmed");
     let relay = Relay::start(&config);
-    relay.wait_for_stderr("rows up to it are passed over");
+    relay.wait_for_stderr("resuming after the last committed Kafka transaction");
     check(&db, kafka(), ROWS);
     assert_eq!(relay.stop(), 0);
 }
@@ -176,7 +176,7 @@ fn the_rows_of_a_snapshot_come_before_the_stream() {
     assert_eq!(relay.stop(), 0);
 }
 
-/// An idle slot moves on behind what the last Kafka transaction says.
+/// An idle slot advances beyond the position of the last Kafka transaction.
 #[test]
 fn a_slot_that_has_moved_on_is_no_matter() {
     let db = Outbox::create(postgres18());
@@ -189,13 +189,13 @@ fn a_slot_that_has_moved_on_is_no_matter() {
     db.wait_until_confirmed();
     assert_eq!(relay.stop(), 0);
     let relay = Relay::start(&config);
-    relay.wait_for_stderr("rows up to it are passed over");
+    relay.wait_for_stderr("resuming after the last committed Kafka transaction");
     BACKLOG.insert(&db, 200..400, 10);
     check(&db, kafka(), 400);
     assert_eq!(relay.stop(), 0);
 }
 
-/// The state tells of an older slot: a new one would begin behind a gap.
+/// The state belongs to an older slot: a new one would begin behind a gap.
 #[test]
 fn a_slot_that_was_dropped_while_nobody_ran_is_not_made_anew_in_silence() {
     let db = Outbox::create(postgres18());
@@ -240,7 +240,7 @@ pub(crate) fn confirmed(db: &Outbox) -> Option<Lsn> {
     db.slot().unwrap().confirmed_flush_lsn
 }
 
-/// As when an operator has taken back what it tells of.
+/// An operator removes the state, for example after revoking what it describes.
 #[test]
 fn a_state_that_is_removed_is_gone() {
     let db = Outbox::create(postgres18());
@@ -254,6 +254,7 @@ fn a_state_that_is_removed_is_gone() {
         bootstrap_servers,
         properties: Vec::new(),
         connect_timeout: DEADLINE,
+        tokens: None,
         topic_creation: None,
         trust_store: None,
         key_store: None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outboxd::internals::throwaway::unused_port;
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
@@ -191,7 +191,7 @@ fn what_came_before_a_row_that_cannot_be_sent_is_committed() {
     assert_eq!(BACKLOG.check(&kafka().records(&db.topic(Backlog::TYPE)), 0..1_000), 0, "repeats");
 }
 
-/// Nobody can tell what was committed behind it.
+/// The records committed behind it cannot be read.
 #[test]
 fn a_transaction_that_somebody_has_left_open_in_the_states_topic_is_told_and_waited_for() {
     let db = Outbox::create(postgres18());
@@ -207,7 +207,8 @@ fn a_transaction_that_somebody_has_left_open_in_the_states_topic_is_told_and_wai
     assert_eq!(relay.stop(), 0);
 }
 
-/// Kafka promises a commit before it tells the partitions, and may forget to. What consumers do not see is not confirmed.
+/// Kafka promises a commit before it sends the markers to the partitions, and may forget them. Records that consumers
+/// do not see are not confirmed.
 #[test]
 fn nothing_is_confirmed_that_consumers_do_not_see() {
     let db = Outbox::create(postgres18());
@@ -256,7 +257,7 @@ fn a_snapshot_tells_what_it_waits_for() {
     assert_eq!(relay.stop(), 0);
 }
 
-/// The state says that the rows are in Kafka, and consumers do not see them.
+/// According to the state the rows are in Kafka, but consumers do not see them.
 #[test]
 fn rows_of_a_transaction_that_consumers_do_not_see_are_not_passed_over() {
     let db = Outbox::create(postgres18());
@@ -301,8 +302,9 @@ fn the_rows_of_a_commit_that_was_taken_back_come_again() {
     forgotten.check();
 }
 
-/// Kafka has promised a commit when its only broker dies. The broker starts again, and leaves out the markers of partitions
-/// that have no leader yet: the transaction stays open for good. It is not always so; then there is nothing to mend.
+/// Kafka has promised a commit when its only broker dies. The broker starts again, and omits the markers of partitions
+/// that have no leader yet: the transaction stays open for good. This does not always happen; otherwise there is
+/// nothing to fix.
 struct Forgotten {
     proxied: Proxied,
     written: Lsn,

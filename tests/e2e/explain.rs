@@ -23,11 +23,11 @@ const PAGE: &str = include_str!("../../docs/commands.md");
 
 const AVRO: &str = "io.confluent.connect.avro.AvroConverter";
 
-fn event(n: u32) -> Event {
+pub(crate) fn event(n: u32) -> Event {
     Event::new("order", &n.to_string(), "OrderCreated", "{}")
 }
 
-/// Exit code, and what was said as JSON.
+/// Returns the exit code, and the output as JSON.
 pub(crate) fn explain(file: &str, what: &str, more: &[&str]) -> (i32, Value) {
     let arguments = [&["explain", what, "-c", file, "--json"], more].concat();
     let mut process = Relay::command(&arguments);
@@ -36,8 +36,8 @@ pub(crate) fn explain(file: &str, what: &str, more: &[&str]) -> (i32, Value) {
     (exit, said.unwrap_or_else(|error| panic!("{error}: {}", process.stderr())))
 }
 
-/// A record that only says whose event it is.
-fn produce(kafka: &Kafka, topic: &str, id: &str) {
+/// Produces a record that only names its event.
+pub(crate) fn produce(kafka: &Kafka, topic: &str, id: &str) {
     let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some(id.as_bytes()) });
     kafka.produce(BaseRecord::to(topic).key(&b"k"[..]).payload(&b"{}"[..]).headers(headers));
 }
@@ -83,7 +83,7 @@ fn the_way_of_an_event_is_told_to_its_end() {
         ("3dd3e317-ff96-4b63-a58c-2d06bc6f07dc", id.clone()),
         ("orders", db.name().to_owned()),
     ];
-    let steps = Session::of(PAGE, "Where is this event?").replay(&names);
+    let steps = Session::of(PAGE, "Trace an event: outboxd explain").replay(&names);
     assert_eq!(steps, [0, 1]);
 
     let (_, seen) = explain(&file, &id, &[]);
@@ -95,7 +95,7 @@ fn the_way_of_an_event_is_told_to_its_end() {
     let (exit, of_commit) = explain(&file, lsn, &[]);
     let events_of = of_commit["records"].as_array().unwrap();
     assert_eq!((exit, events_of.len(), &events_of[0]), (0, 2, record), "{of_commit}");
-    // By its key, and in a group that has come past it.
+    // By its key, and in a group that has consumed it.
     commit(kafka, "explain-payments", &db.topic("order"), 0, 1);
     let (_, of_key) = explain(&file, "42", &["--key", "--group", "explain-payments"]);
     let group = &of_key["groups"][0];
@@ -121,7 +121,8 @@ fn the_way_of_an_event_is_told_to_its_end() {
     assert_eq!(ahead["standing"], "nobody_reads", "{ahead}");
 }
 
-/// Two customers, one of whom is renamed, are in Kafka. The relay, and the file of its configuration in its folder.
+/// Sends two customers, one of whom is renamed, to Kafka. Returns the relay, and the file of its configuration in its
+/// folder.
 fn with_customers(db: &Outbox, config: &Config) -> (Relay, Watcher, String) {
     let folder = Watcher::new("outboxd-explain-");
     let file = folder.folder().join("changes.json").display().to_string();
@@ -147,7 +148,7 @@ fn a_row_of_a_table_is_found_by_its_key() {
     assert_eq!((exit, &seen["standing"]), (1, &"unknown".into()), "{seen}");
 }
 
-/// By one of its columns, or whole, as `tail` shows it. Nothing is said of a table whose rows have no key.
+/// By one of its columns, or whole, as `tail` shows it. A table whose rows have no key is not mentioned.
 #[test]
 fn a_row_is_found_by_a_key_of_several_columns() {
     let tables = "CREATE TABLE lines (order_id bigint, line int, sku text, PRIMARY KEY (order_id, line)); \
@@ -231,11 +232,14 @@ fn records_in_avro_are_shown_and_found() {
         ("shop", db.name().to_owned()),
         ("0/322C130", format!("{:X}/{:X}", lsn >> 32, lsn & 0xFFFF_FFFF)),
     ];
-    assert_eq!(Session::of(PAGE, "Records that are not text").replay(&names), [0, 0, 0]);
+    assert_eq!(
+        Session::of(PAGE, "Avro, JSON Schema and Protobuf records in commands").replay(&names),
+        [0, 0, 0]
+    );
     kafka().produce(BaseRecord::to(&topic).key(&b"k"[..]).payload(&b"\0\xFF\xFF\xFF\xFFx"[..]).partition(0));
     let strange = &tail(&["-c", &file, "-n", "1", "--key", "k"])[0];
     assert_eq!(strange["value_not_decoded"], "the schema registry has no schema 4294967295");
-    // It may be what is looked for, for all that can be told.
+    // It may be the wanted record, since it cannot be decoded.
     let (exit, seen) = explain(&file, "0/1", &[]);
     assert_eq!((exit, &seen["not_read"]), (1, &1.into()), "{seen}");
     assert_eq!(seen["not_read_because"], strange["value_not_decoded"]);
@@ -307,7 +311,7 @@ fn what_cannot_be_looked_at_is_named_with_the_cure() {
     }
 }
 
-/// A configuration in a file, with the topic of its events.
+/// Writes a configuration to a file, and creates the topic of its events.
 fn written(db: &Outbox, folder: &Watcher, topic: &[(&str, &str)]) -> String {
     kafka().create_topic(&db.topic("order"), 1, topic);
     let file = folder.folder().join("outbox.json").display().to_string();
@@ -398,7 +402,7 @@ fn an_event_behind_a_lost_slot_is_not_sent_and_status_says_what_to_do() {
         exit == 7 && said.contains("wal_status = lost") && said.contains("slot.recovery=snapshot"),
         "{said}"
     );
-    // A cut-over needs the name, and the plan says so.
+    // A cut-over needs the name, and the plan reports it.
     let mut plan = Relay::command(&["move", "plan", "-c", &file]);
     let (exit, said) = (plan.wait_for_exit(DEADLINE), plan.stdout());
     assert!(

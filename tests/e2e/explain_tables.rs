@@ -40,7 +40,7 @@ fn each_record_of_a_key_says_what_happened_to_its_row() {
     assert_eq!((exit, operations(&seen)), (0, vec!["create", "delete", "tombstone"]), "{seen}");
     let (exit, seen) = explain(&file, "2", &[]);
     assert_eq!((exit, operations(&seen)), (0, vec!["create", "update"]), "{seen}");
-    // Skipped operations are truncates unless somebody says otherwise.
+    // Skipped operations are truncates unless the configuration names others.
     for (key, told) in [("1", "deleted, or never written"), ("2", "its last record is no delete (update)")] {
         let mut shown = Relay::command(&["explain", key, "-c", &file]);
         assert_eq!(shown.wait_for_exit(crate::support::wait::DEADLINE), 0);

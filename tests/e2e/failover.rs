@@ -163,14 +163,14 @@ fn wait_until_confirmed(session: &Session, db: &Outbox) {
     eventually(DEADLINE, "the new primary is confirmed", || !session.query(&sql, &[&db.name()]).is_empty());
 }
 
-/// How many rows the standby has got. They were written in order, so it has the first ones.
+/// Returns the number of rows that the standby has received. They were written in order, so it has the first ones.
 fn kept(session: &Session) -> u64 {
     let count: i64 = session.query("SELECT count(*) FROM outbox", &[])[0].get(0);
     u64::try_from(count).unwrap()
 }
 
-/// What the paused relay had on its way comes between the records of its successor, so a replay is not in one piece; but
-/// each event is seen first behind those before it.
+/// Checks that each event is first seen behind those before it. Records that the paused relay had in flight are between
+/// the records of its successor, so a replay is not in one piece.
 #[track_caller]
 fn check_firsts(records: &[Record], count: u64) {
     let mut next: Vec<u64> = (0..BACKLOG.key_count).collect();

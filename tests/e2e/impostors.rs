@@ -1,4 +1,4 @@
-//! Servers that are none, or mean no good: what they say is neither believed nor does it do harm.
+//! Fake and malicious servers: their answers are not believed and do no harm.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use crate::support::postgres::postgres18;
 use crate::support::relay::{Relay, with};
 use crate::support::wait::DEADLINE;
 
-/// What is said to a client, without regard to what it says.
+/// Server that answers a client without regard to the client's messages.
 #[derive(Debug, Clone)]
 struct Impostor {
     /// To the question for TLS.
@@ -22,7 +22,7 @@ struct Impostor {
 #[derive(Debug, Clone)]
 enum Answer {
     Bytes(Vec<u8>),
-    /// SCRAM's challenge, with the client's own nonce in it, and so many iterations.
+    /// SCRAM's challenge, with the client's own nonce in it, and this number of iterations.
     Challenge(u32),
 }
 
@@ -36,7 +36,7 @@ fn authentication(kind: u32, more: &[u8]) -> Vec<u8> {
 }
 
 impl Impostor {
-    /// The port where it listens, as long as the process lives.
+    /// Starts the server and returns the port where it listens until the process ends.
     fn start(self) -> u16 {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -72,7 +72,7 @@ impl Impostor {
     }
 }
 
-/// A message of the client, whose length stands behind so many bytes.
+/// Reads a message of the client, whose length follows `head` bytes.
 fn read(client: &mut TcpStream, head: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; head + 4];
     client.read_exact(&mut bytes)?;

@@ -40,7 +40,7 @@ fn url(address: &Address) -> String {
     format!("postgresql://{user}{password}@{host}:{port}/{database}?sslmode=disable")
 }
 
-/// A database, and where its configuration is to be written.
+/// A database, and the future path of its configuration.
 pub(crate) struct Place {
     pub(crate) db: Outbox,
     pub(crate) url: String,
@@ -61,7 +61,7 @@ impl Place {
         run(&[&["init", "--postgres", &self.url, "--into", &self.file], more].concat())
     }
 
-    /// What is called otherwise in a session of the page. `more` comes before the names that others contain.
+    /// Returns the names that differ in a session of the page. `more` comes before the names that others contain.
     fn names(&self, more: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
         let address = Address { password: None, ..self.db.address().clone() };
         let first =
@@ -69,7 +69,7 @@ impl Place {
         [&first, more, &[("orders", self.db.name().to_owned())]].concat()
     }
 
-    /// The same, of a session in which there is Kafka too.
+    /// Returns the names for a session in which there is Kafka too.
     fn names_with_kafka(&self, more: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
         let brokers = ("localhost:9092", kafka().bootstrap());
         let host = ("localhost", self.db.address().host.clone());
@@ -211,7 +211,7 @@ fn who_may_not_is_told_what_a_superuser_runs() {
         "{stderr}"
     );
     assert!(!Path::new(&file).exists());
-    // What it says is what is missing, and the rest goes on from there.
+    // The printed statements are the missing ones, and the rest continues from there.
     let cure: Vec<_> = stderr
         .lines()
         .map(str::trim)
@@ -324,7 +324,7 @@ fn a_mark_that_nobody_polls_by_means_nothing() {
 fn the_session_of_a_new_user_is_what_is_seen() {
     let place = Place::build(postgres18(), "SELECT 1");
     let names = place.names_with_kafka(&[("orders.events", format!("{}.events", place.db.name()))]);
-    assert_eq!(Session::of(PAGE, "From nothing").replay(&names), [0, 0]);
+    assert_eq!(Session::of(PAGE, "Create an outbox: outboxd init").replay(&names), [0, 0]);
 }
 
 #[test]
@@ -336,14 +336,14 @@ fn the_session_about_a_poller_is_what_is_seen() {
         "INSERT INTO outbox SELECT gen_random_uuid(), '42', 'OrderPaid', '{}' FROM generate_series(1, 214)",
     );
     let names = place.names_with_kafka(&[]);
-    assert_eq!(Session::of(PAGE, "A table that is polled").replay(&names), [0]);
-    // Whoever goes on regardless is told.
+    assert_eq!(Session::of(PAGE, "Keep a table that a relay polls").replay(&names), [0]);
+    // A user who continues regardless is warned.
     let (_, report, stderr) = run(&["check", "-c", &place.file, "--json"]);
     let report: Value = serde_json::from_str(&report).unwrap_or_else(|error| panic!("{error}: {stderr}"));
     let mut checks = report["checks"].as_array().unwrap().iter();
     let polled = checks.find(|check| check["code"] == "PG046").unwrap();
     assert_eq!(
-        (&polled["outcome"], &polled["cure"]),
+        (&polled["outcome"], &polled["fix"]),
         (&"note".into(), &"outboxd migrate plan -c FILE --mark processed_at".into())
     );
     assert_eq!(place.db.leftovers(), Vec::<String>::new());
@@ -355,7 +355,7 @@ fn the_session_about_a_role_is_what_is_seen() {
     let place = Place::build(postgres18(), &format!("CREATE TABLE outbox ({columns})"));
     let role = format!("{}_relay", place.db.name());
     let names = place.names(&[("shop_relay", role.clone())]);
-    assert_eq!(Session::of(PAGE, "A role of its own").replay(&names), [0]);
+    assert_eq!(Session::of(PAGE, "Use an unprivileged role").replay(&names), [0]);
     // Its password is not known here, and is not needed to see that nothing is missing.
     let (exit, stdout, stderr) = place.init(&["--role", &role, "--yes"]);
     assert!(exit == 0 && stderr.contains("nothing to do"), "{stdout}{stderr}");

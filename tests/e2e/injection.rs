@@ -1,4 +1,4 @@
-//! Whoever may insert a row chooses words in it; none of them may do more than be a value.
+//! A client that may insert a row chooses words in it; each of them must only be used as a value.
 
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
@@ -7,7 +7,7 @@ use crate::support::record::Record;
 use crate::support::relay::{Config, Relay, with};
 use crate::support::wait::DEADLINE;
 
-/// What each row would make of a topic name, were it taken.
+/// Topic names that the rows would create if they were accepted.
 const HOSTILE_TOPICS: [&str; 8] = [
     "",
     "..",
@@ -19,7 +19,7 @@ const HOSTILE_TOPICS: [&str; 8] = [
     "__transaction_state",
 ];
 
-/// The row alone names the topic.
+/// Returns a configuration in which the row alone names the topic.
 fn routed_by_value(db: &Outbox) -> Config {
     with(
         db.config(kafka()),

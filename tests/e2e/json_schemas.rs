@@ -12,7 +12,7 @@ use crate::support::wait::DEADLINE;
 
 const JSON_SCHEMA: &str = "io.confluent.connect.json.JsonSchemaConverter";
 
-/// The same configuration with JSON Schema for keys and values.
+/// Returns the same configuration with JSON Schema for keys and values.
 fn with_json_schemas(config: Config, settings: &[(&str, &str)]) -> Config {
     let url = registry().url();
     let mut config = config;
@@ -26,7 +26,7 @@ fn with_json_schemas(config: Config, settings: &[(&str, &str)]) -> Config {
     with(with(config, &converters), settings)
 }
 
-/// The schema and the value, both as JSON.
+/// Returns the schema and the value, both as JSON.
 #[track_caller]
 fn read(bytes: Option<&[u8]>) -> (Value, Value) {
     let (schema, kind, body) = registry().split(bytes.unwrap());

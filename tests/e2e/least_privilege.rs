@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use outboxd::internals::throwaway::{Options, ThrowawayPostgres, unused_port};
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
 
@@ -35,7 +35,7 @@ fn the_files_in_sql_are_enough_and_give_no_more() {
         let hba = vec!["host all outboxd all scram-sha-256".to_owned()];
         let server = ThrowawayPostgres::start(&Options { hba, ..postgres::options(major, &[]) }).unwrap();
         let db = Outbox::create_bare(&server, "CREATE TABLE other (n int)");
-        // Twice: whoever runs them again changes nothing.
+        // Twice: a second run changes nothing.
         FILES.iter().chain(&FILES).for_each(|file| db.execute(file));
         db.execute("ALTER ROLE outboxd PASSWORD 'secret'");
         db.execute(INSERT);
@@ -55,7 +55,7 @@ fn the_files_in_sql_are_enough_and_give_no_more() {
         db.execute(INSERT);
         assert_eq!(kafka().read(&db.topic("order"), 2).len(), 2);
         db.drop_slot_in_use();
-        relay.wait_for_stderr("the slot is made anew");
+        relay.wait_for_stderr("creating the slot again");
         kafka().read(&db.topic("order"), 4);
         assert_eq!(relay.stop(), 0);
 
@@ -110,8 +110,8 @@ fn the_rights_on_topics_are_enough_and_others_are_refused() {
     let event = |kind: &str| Event::new(kind, "o-1", "OrderCreated", "{}");
     db.insert(&[event("order"), event("other")]);
     db.wait_until_confirmed();
-    let warnings = |said: &str| said.matches("does not keep its position").count();
-    let warning = relay.wait_for_stderr("does not keep its position");
+    let warnings = |said: &str| said.matches("does not store its position").count();
+    let warning = relay.wait_for_stderr("does not store its position");
     assert!(warning.contains("--operation Write --topic __outboxd-positions"), "{warning}");
     assert_eq!(warnings(&relay.stop_and_tell()), 1);
     assert_eq!(kafka.kafka.records(&db.topic("order")).len(), 1);
@@ -119,7 +119,7 @@ fn the_rights_on_topics_are_enough_and_others_are_refused() {
     // Each of them is needed.
     for operation in [Operation::Describe, Operation::Read, Operation::Create, Operation::Write] {
         let relay = Relay::start(&config);
-        relay.wait_for_stderr("does not keep its position");
+        relay.wait_for_stderr("does not store its position");
         db.wait_until_streaming();
         assert_eq!(relay.stop(), 0);
         kafka.allow("__outboxd-positions", &[operation]);
@@ -137,13 +137,16 @@ fn the_rights_on_topics_are_enough_and_others_are_refused() {
     let mut relay = Relay::start(&with(config, &[replaced]));
     assert_eq!(relay.wait_for_exit(Duration::from_secs(30)), 6, "{}", relay.stderr());
     let said = relay.stderr();
-    assert!(said.contains("kafka-acls.sh --add") && said.contains("somebody-elses"), "{said}");
+    assert!(
+        said.contains("kafka-acls.sh ") && said.contains(" --add ") && said.contains("somebody-elses"),
+        "{said}"
+    );
     assert!(kafka.kafka.records("somebody-elses").is_empty());
 
     a_replay_needs_the_rights_that_are_told(&kafka, &authority);
 }
 
-/// With TLS and a login, on the same broker.
+/// Checks a replay with TLS and a login, on the same broker.
 fn a_replay_needs_the_rights_that_are_told(kafka: &SecureKafka, authority: &Authority) {
     for topic in ["strict-dlq", "strict-origin"] {
         kafka.kafka.create_topic(topic, 1, &[]);
@@ -223,7 +226,8 @@ fn exactly_once_says_which_right_it_lacks_and_needs_no_more() {
     }
 }
 
-/// The slot does not go on without the position: the next start would take that for the doing of somebody else.
+/// The slot does not advance without the position: the next start would conclude that another client had moved the
+/// slot.
 #[test]
 fn a_right_that_is_taken_away_holds_the_slot_and_no_later_start_is_refused() {
     const POSITIONS: &str = "__outboxd-positions";
@@ -251,7 +255,7 @@ fn a_right_that_is_taken_away_holds_the_slot_and_no_later_start_is_refused() {
 
     kafka.revoke(POSITIONS, Operation::Write);
     insert(2);
-    let warning = relay.wait_for_stderr("nothing more is confirmed to PostgreSQL until it can");
+    let warning = relay.wait_for_stderr("Nothing more is confirmed to PostgreSQL until then");
     assert!(warning.contains("--operation Write --topic __outboxd-positions"), "{warning}");
     get_until(port, "/readyz", "warns", |page| page.body.contains("could not keep its position"));
     let age = try_get(port, "/metrics").unwrap().sample("relay_position_age_seconds").unwrap();
@@ -260,7 +264,7 @@ fn a_right_that_is_taken_away_holds_the_slot_and_no_later_start_is_refused() {
     assert!(db.slot().unwrap().confirmed_flush_lsn.unwrap() <= kept());
 
     let relay = Relay::start(&config);
-    relay.wait_for_stderr("nothing more is confirmed to PostgreSQL until it can");
+    relay.wait_for_stderr("Nothing more is confirmed to PostgreSQL until then");
     // The second comes again.
     insert(4);
     assert!(db.slot().unwrap().confirmed_flush_lsn.unwrap() <= kept());
@@ -275,7 +279,7 @@ fn a_right_that_is_taken_away_holds_the_slot_and_no_later_start_is_refused() {
     assert_eq!(relay.stop(), 0);
 }
 
-/// With the rights of a user.
+/// Returns the login with the rights of a user.
 fn jaas() -> String {
     format!(
         "org.apache.kafka.common.security.plain.PlainLoginModule required username=\"{USER}\" password=\"secret\";"

@@ -121,7 +121,7 @@ fn client_files(server: &ThrowawayPostgres, certificate: &Certificate) -> (Strin
     (cert, file(server, "client.key", certificate.key_pem.expose()))
 }
 
-/// A file that goes with the server.
+/// Writes a file into the server's folder.
 fn file(server: &ThrowawayPostgres, name: &str, text: &str) -> String {
     let path = Path::new(server.folder()).join(name);
     fs::write(&path, text).unwrap();

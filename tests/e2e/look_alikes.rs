@@ -17,13 +17,13 @@ use crate::support::watcher::Watcher;
 /// Some fit the types better than PostgreSQL's own. One that is run leaves a trace that no rollback removes.
 const LOOK_ALIKES: &str = include_str!("look_alikes.sql");
 
-/// What a user may write: functions of the role's own `search_path`.
+/// Objects that a user may create: their functions rely on the role's own `search_path`.
 const OF_THE_USER: &str = "
     CREATE TABLE touched (by text);
     CREATE FUNCTION touch(what text) RETURNS void LANGUAGE sql AS $$ INSERT INTO public.touched VALUES (what) $$;
     CREATE FUNCTION chosen(v int) RETURNS boolean LANGUAGE sql AS $$ SELECT v OPERATOR(pg_catalog.>) 0 $$;";
 
-/// The role of the relay, which the test's own session is not: that one has PostgreSQL's objects first.
+/// Creates the role of the relay. The test's own session has another one, which searches PostgreSQL's objects first.
 fn searching_public_first(db: &Outbox, config: Config) -> Config {
     let role = format!("{}_role", db.name());
     db.execute(&format!(
@@ -41,7 +41,8 @@ fn searching_public_first(db: &Outbox, config: Config) -> Config {
     config
 }
 
-/// *Invariant:* every name in a statement of outboxd means an object of `pg_catalog`, whatever the role's `search_path` is.
+/// Asserts an *invariant:* every name in a statement of outboxd means an object of `pg_catalog`, whatever the role's
+/// `search_path` is.
 #[track_caller]
 fn assert_none_was_run(db: &Outbox, said: &str) {
     let runs: bool = db.query("SELECT is_called FROM public.trapped", &[])[0].get(0);
@@ -126,7 +127,7 @@ fn snapshots_and_signals_run_no_look_alikes() {
     assert_none_was_run(&db, &relay.stop_and_tell());
 }
 
-/// Those that read the catalog or the tables.
+/// Runs the commands that read the catalog or the tables.
 fn run_commands(db: &Outbox, config: &Config) {
     let watcher = Watcher::new("outboxd-look-alikes-");
     let file = watcher.folder().join("config.json");

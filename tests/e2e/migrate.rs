@@ -21,7 +21,7 @@ use crate::support::relay::Relay;
 use crate::support::wait::{DEADLINE, eventually, let_pass};
 use ground::Ground;
 use poller::Poller;
-use shape::{PROCESSED_AT, PUBLISHED_AT, SENT, STATUS, Shape};
+use shape::{PROCESSED_AT, PUBLISHED_AT, SENT, STATUS, STATUS_AND_SENT_AT, Shape};
 use shop::Shop;
 
 /// Events that are committed between two steps.
@@ -48,7 +48,7 @@ impl Town {
         Self { ground, shop }
     }
 
-    /// Exit code, standard output and standard error.
+    /// Returns exit code, standard output and standard error.
     fn migrate(&self, name: &str, more: &[&str]) -> (i32, String, String) {
         let mut process = self.command(name, more);
         (process.wait_for_exit(DEADLINE), process.stdout(), process.stderr())
@@ -96,12 +96,12 @@ impl Town {
     }
 }
 
-/// More of them when it is measured.
+/// Returns the number of writers, which is larger in measurements.
 fn writers() -> usize {
     std::env::var("OUTBOXD_TEST_WRITERS").map_or(3, |writers| writers.parse().unwrap())
 }
 
-/// There and back; each command is killed several times.
+/// Migrates there and back; each command is killed several times.
 fn there_and_back(server: &ThrowawayPostgres, shape: Shape) {
     let mut town = Town::build(server, shape);
     let poller = Poller::start(&town.db, shape, &town.topic);
@@ -120,7 +120,7 @@ fn there_and_back(server: &ThrowawayPostgres, shape: Shape) {
     assert_eq!(seen, (&"drained".into(), &0.into(), &Value::Null), "{status}");
     town.sell();
 
-    // The poller has run all the time, and goes on.
+    // The poller has run all the time, and continues.
     town.kill_often("rollback", &["--hold", "30s"]);
     assert!(!town.step("rollback", &["--hold", "30s"]), "slot and publication are still there");
     town.sell();
@@ -134,7 +134,7 @@ fn there_and_back(server: &ThrowawayPostgres, shape: Shape) {
     town.shop.check(&records).is_whole();
 }
 
-/// There, for good.
+/// Migrates there, for good.
 fn there(server: &ThrowawayPostgres, shape: Shape) {
     let mut town = Town::build(server, shape);
     let poller = Poller::start(&town.db, shape, &town.topic);
@@ -179,7 +179,7 @@ fn a_poller_of_sent_hands_over_for_good() {
     there(postgres15(), SENT);
 }
 
-/// A row that nobody marks: the poller is slow. What the application writes after the change waits for it.
+/// A row that is never marked: the poller is slow. Rows that the application writes after the change wait for it.
 #[test]
 fn outboxd_does_not_overtake_a_poller() {
     let ground = Ground::build(postgres15(), STATUS);
@@ -202,7 +202,7 @@ fn outboxd_does_not_overtake_a_poller() {
     assert!(back.wait_for_exit(DEADLINE) == 3 && back.stderr().contains("nobody reads"), "{}", back.stderr());
 }
 
-/// The rows that the slot would have had are outboxd's: the poller passes over them, and another slot does not have them.
+/// The rows of the lost slot are outboxd's: the poller skips them, and another slot does not have them.
 #[test]
 fn a_start_does_not_go_on_with_another_slot() {
     let ground = Ground::build(postgres15(), STATUS);
@@ -243,6 +243,67 @@ fn a_slot_that_somebody_has_given_up_to_make_is_made() {
     assert_eq!(second.wait_for_exit(DEADLINE), 0, "{}", second.stderr());
 }
 
+/// The time is set when a row was sent, but the poller reads by the status: with the wrong mark, both would send every event.
+#[test]
+fn a_poller_that_reads_by_another_column_stops_the_migration() {
+    let mut town = Town::build(postgres18(), STATUS_AND_SENT_AT);
+    let (exit, _, stderr) = town.migrate("plan", &[]);
+    assert!(
+        exit == 2 && stderr.contains("may be the mark of a row that the poller has sent: status, sent_at"),
+        "{stderr}"
+    );
+    town.db.execute("CREATE INDEX ON outbox (created_at) WHERE status = 'NEW'");
+    let (_, _, stderr) = town.migrate("plan", &[]);
+    assert!(stderr.contains("--mark status=PUBLISHED, the column of a partial index"), "{stderr}");
+
+    let poller = Poller::start(&town.db, STATUS_AND_SENT_AT, &town.topic);
+    town.sell();
+    let (exit, _, stderr) = town.migrate("start", &["--mark", "sent_at"]);
+    assert!(exit == 3 && stderr.contains("reads by another column, such as status"), "{stderr}");
+    assert!(stderr.contains("--poller-sends-all") && stderr.contains("--mark status=PUBLISHED"), "{stderr}");
+    let mut early = Relay::start(&town.config);
+    assert_eq!(early.wait_for_exit(DEADLINE), 3, "{}", early.stderr());
+
+    // What the message prints.
+    let (exit, _, stderr) = town.migrate("rollback", &["--poller-sends-all"]);
+    assert_eq!((exit, town.db.leftovers()), (0, Vec::new()), "{stderr}");
+    let counters = "SELECT count(*) FROM pg_class WHERE relname LIKE 'outboxd_migrate_%'";
+    assert_eq!(town.db.query(counters, &[])[0].get::<_, i64>(0), 0);
+    town.sell();
+    assert!(town.step("start", &["--mark", "status=SENT"]));
+    let relay = Relay::start(&town.config);
+    town.db.wait_until_streaming();
+    town.sell();
+    assert_eq!(town.status()["attention"], Value::Null);
+    let records = town.close();
+    poller.stop();
+    assert_eq!(relay.stop(), 0);
+    town.shop.check(&records).is_whole();
+}
+
+/// A poller that is slow marks rows only when `start` is through.
+#[test]
+fn rows_that_are_marked_after_the_start_are_reported() {
+    let ground = Ground::build(postgres15(), STATUS_AND_SENT_AT);
+    let run = |name: &str, more: &[&str]| {
+        let mut process = ground.command(name, more);
+        (process.wait_for_exit(DEADLINE), process.stdout(), process.stderr())
+    };
+    assert_eq!(run("start", &["--mark", "sent_at"]).0, 0);
+    let (exit, _, stderr) = run("rollback", &["--poller-sends-all"]);
+    assert!(exit == 3 && stderr.contains("the poller does not send them"), "{stderr}");
+    ground.insert("42");
+    ground.mark();
+    let (exit, stdout, _) = run("status", &[]);
+    assert!(exit == 1 && stdout.contains("✗ a program still marks rows of table public.outbox"), "{stdout}");
+    for name in ["start", "finish"] {
+        let (exit, _, stderr) = run(name, &[]);
+        assert!(exit == 3 && stderr.contains("still marks rows"), "{name}: {stderr}");
+    }
+    assert_eq!(run("rollback", &["--poller-sends-all"]).0, 0);
+    assert_eq!(ground.db.leftovers(), Vec::<String>::new());
+}
+
 #[test]
 #[ignore = "the other shapes and servers: some minutes"]
 fn every_poller_on_every_server() {
@@ -260,25 +321,25 @@ const PAGE: &str = include_str!("../../docs/migrate/from-a-poller.md");
 
 #[test]
 fn the_sessions_are_what_is_seen() {
-    // Of its own: with transactions of other tests there, the commands say that they wait for them.
+    // A server of its own: with transactions of other tests there, the commands report that they wait for them.
     let server = start(18);
     let ground = Ground::build(&server, PROCESSED_AT);
     let Ground { db, topic, config, .. } = &ground;
     let names = [("outbox.json", ground.file()), ("orders", db.name().to_owned())];
     let session = |heading: &str| Session::of(PAGE, heading).replay(&names);
 
-    assert_eq!(session("There"), [0, 0]);
+    assert_eq!(session("Switch to outboxd"), [0, 0]);
     ground.insert("42");
     let relay = Relay::start(config);
     db.wait_until_streaming();
     kafka().read(topic, 1);
     db.wait_until_confirmed();
-    assert_eq!(session("How far is it?"), [0]);
-    assert_eq!(session("Back"), [0]);
+    assert_eq!(session("Progress"), [0]);
+    assert_eq!(session("Switch back"), [0]);
     assert_eq!(relay.stop(), 0);
-    assert_eq!(session("After going back"), [0]);
+    assert_eq!(session("After switching back"), [0]);
 
-    // There was a slot of this name: the command says what the start must be told.
+    // There was a slot of this name: the command prints the setting that the start needs.
     let mut start = ground.command("start", &[]);
     assert_eq!(start.wait_for_exit(DEADLINE), 0, "{}", start.stderr());
     let said = start.stderr();
@@ -289,7 +350,7 @@ fn the_sessions_are_what_is_seen() {
     assert_eq!(relay.stop(), 0);
     // No query of ours may be taken for a poller's.
     db.disconnect();
-    assert_eq!(session("For good"), [0]);
+    assert_eq!(session("Finish the migration"), [0]);
     ground.insert("44");
     let relay = Relay::start(config);
     kafka().read(topic, 3);

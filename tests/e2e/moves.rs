@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use outboxd::internals::throwaway::{Options, ThrowawayPostgres};
 use serde_json::Value;
 
 use crate::commands::session::Session as Told;
@@ -18,10 +19,16 @@ use crate::support::watcher::Watcher;
 
 const PAGE: &str = include_str!("../../docs/migrate/to-another-server.md");
 
+const FILES: [&str; 3] = [
+    include_str!("../../sql/outbox.sql"),
+    include_str!("../../sql/publication.sql"),
+    include_str!("../../sql/role.sql"),
+];
+
 /// Events by 20 keys, that their order may be seen.
 const BACKLOG: Backlog = Backlog { key_count: 20 };
 
-/// Where the files are.
+/// Folder of the files.
 struct Desk(Watcher);
 
 impl Desk {
@@ -37,7 +44,7 @@ impl Desk {
         fs::write(self.path(name), serde_json::to_vec(config).unwrap()).unwrap();
     }
 
-    /// Exit code, and what it says as JSON; standard error when that is none.
+    /// Returns the exit code, and the output as JSON; standard error if the output is not JSON.
     fn outboxd(&self, command: &str, more: &[&str]) -> (i32, Value) {
         let file = self.path("outbox.json").display().to_string();
         let into = self.path("move.properties").display().to_string();
@@ -49,7 +56,7 @@ impl Desk {
         (exit, said.unwrap_or_else(|_| Value::from(process.stderr())))
     }
 
-    /// What the first start after the cut-over is given.
+    /// Returns the configuration of the first start after the cut-over.
     fn told(&self, config: &Config) -> Config {
         let text = fs::read_to_string(self.path("move.properties")).unwrap();
         let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -62,7 +69,7 @@ fn rows(db: &Outbox) -> i64 {
     db.query("SELECT count(*) FROM outbox", &[])[0].get(0)
 }
 
-/// A relay that dies after some of 3,000 events, with those of 0 to 1,000 confirmed.
+/// Runs a relay that dies after some of 3,000 events, with those of 0 to 1,000 confirmed.
 fn sent_in_part(db: &Outbox, config: &Config) {
     let topic = db.topic(Backlog::TYPE);
     kafka().create_topic(&topic, 3, &[]);
@@ -135,9 +142,81 @@ fn a_slot_that_was_lost_costs_no_event_and_repeats_none() {
         ("move.properties", path("move.properties")),
         ("orders", db.name().to_owned()),
     ];
-    assert_eq!(Told::of(PAGE, "The move").replay(&names), [0, 0]);
+    assert_eq!(Told::of(PAGE, "Move with outboxd move").replay(&names), [0, 0]);
     goes_on(&db, &desk, &config, &db.topic(Backlog::TYPE), 3100);
-    assert_eq!(Told::of(PAGE, "Is everything there?").replay(&names), [0]);
+    assert_eq!(Told::of(PAGE, "Verify the move").replay(&names), [0]);
+}
+
+/// The role is that of sql/role.sql, and `snapshot.mode` is `no_data`: the next start does what every command predicts.
+#[test]
+fn a_lost_slot_is_recovered_with_the_rights_that_are_printed() {
+    let hba = vec!["host all outboxd all scram-sha-256".to_owned()];
+    let server = ThrowawayPostgres::start(&Options { hba, ..postgres::options(18, &[]) }).unwrap();
+    let db = Outbox::create_bare(&server, "SELECT 1");
+    FILES.iter().for_each(|file| db.execute(file));
+    db.execute("ALTER ROLE outboxd PASSWORD 'secret'");
+    let settings = [
+        ("database.user", "outboxd"),
+        ("database.password", "secret"),
+        ("publication.name", "dbz_publication"),
+        ("publication.autocreate.mode", "disabled"),
+        ("snapshot.mode", "no_data"),
+    ];
+    let (desk, config) = (Desk::new(), with(db.config(kafka()), &settings));
+    desk.write("outbox.json", &config);
+    let file = desk.path("outbox.json").display().to_string();
+    let run = |arguments: &[&str]| {
+        let mut process = Relay::command(&[arguments, &["-c", &file]].concat());
+        (process.wait_for_exit(DEADLINE), process.stdout() + &process.stderr())
+    };
+    let insert = "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+                  VALUES ('order', 'o-1', 'OrderCreated', '{}') RETURNING id::text";
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    db.query(insert, &[]);
+    kafka().read(&db.topic("order"), 1);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let id: String = db.query(insert, &[])[0].get(0);
+
+    // Before the slot is dropped: what the next step needs.
+    let (exit, plan) = run(&["move", "plan"]);
+    assert!(exit == 1 && plan.contains("may not create table \"public\".outboxd_moved"), "{plan}");
+    let (_, fix) = plan.split_once("to fix: as the owner of the schema: ").unwrap();
+    db.execute(fix.lines().next().unwrap());
+    let (_, plan) = run(&["move", "plan"]);
+    assert!(!plan.contains("may not create") && plan.contains("outboxd slot drop -c"), "{plan}");
+
+    let next = "the next outboxd run ends with exit code 7";
+    let (exit, dropped) = run(&["slot", "drop", "--yes"]);
+    assert!(exit == 0 && dropped.contains(&format!("then {next}")), "{dropped}");
+    for command in [
+        &["status"][..],
+        &["explain", &id],
+        &["cleanup", "--older-than", "1h", "--time-column", "created_at"],
+        &["check"],
+    ] {
+        let (exit, said) = run(command);
+        let is_said = said.contains(next) || command == ["check"] && said.contains("outboxd.position.accept");
+        assert!(exit != 0 && is_said, "{command:?}: {exit} {said}");
+    }
+    let mut start = Relay::start(&config);
+    assert_eq!(start.wait_for_exit(DEADLINE), 7, "{}", start.stderr());
+
+    let (exit, said) = desk.outboxd("cut-over", &[]);
+    assert_eq!((exit, &said["sent"], &said["unsent"]), (0, &1.into(), &1.into()), "{said}");
+    // Another role has made the table: the relay's may read it all the same.
+    db.execute("DROP TABLE outboxd_moved");
+    let owner = db.address();
+    let (user, password) = (
+        format!("database.user={}", owner.user),
+        format!("database.password={}", owner.password.as_deref().unwrap_or_default()),
+    );
+    let (exit, said) = desk.outboxd("cut-over", &["-X", &user, "-X", &password]);
+    assert_eq!((exit, &said["unsent"]), (0, &1.into()), "{said}");
+    let relay = Relay::start(&desk.told(&config));
+    kafka().read(&db.topic("order"), 2);
+    assert_eq!(relay.stop(), 0);
 }
 
 /// Two services have ids of a sequence and one pattern of topic names.
@@ -209,7 +288,7 @@ fn rows_are_sent_in_the_order_of_their_commits_or_it_is_said_that_nobody_knows_i
     }
 }
 
-/// The first start sends what lacks, and each event is there once, in the order of its key.
+/// Checks that the first start sends the missing events, and that each event is there once, in the order of its key.
 fn goes_on(db: &Outbox, desk: &Desk, config: &Config, topic: &str, written: u64) {
     let relay = Relay::start(&desk.told(config));
     db.wait_until_streaming();

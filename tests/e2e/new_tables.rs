@@ -11,7 +11,7 @@ use crate::support::relay::Relay;
 use crate::support::session::Session;
 use crate::unseen_rows::warns_of;
 
-/// What is left out of the stream is named, whatever keeps it out, and as long as it does.
+/// A table that is missing in the stream is named, for any reason, and until the reason is gone.
 #[test]
 fn a_new_table_is_named_when_it_leaves_the_publication_or_is_unlogged() {
     let db = Outbox::create_bare(postgres18(), "CREATE TABLE shop_a (id int PRIMARY KEY)");
@@ -79,7 +79,8 @@ fn a_new_table_that_is_not_published_is_named_until_it_is() {
     assert_eq!(relay.stop(), 0);
 }
 
-/// Nobody else says it: rows still come, and what keeps others out of the stream would pass by unseen.
+/// No other component reports it: rows still arrive, and reasons that exclude other rows from the stream would go
+/// unnoticed.
 #[test]
 fn a_catalog_that_cannot_be_looked_at_is_told() {
     let server = postgres::start(18);

@@ -12,8 +12,8 @@ use crate::support::postgres::postgres18;
 use crate::support::relay::{Config, Relay, with};
 use crate::support::wait::{DEADLINE, eventually};
 
-/// What Debezium 3.7.0.Final has posted for these tables: a row in one, none in the other, then an incremental snapshot of the first.
-/// Without id and timestamp; the connector is called `srv`.
+/// Notifications that Debezium 3.7.0.Final has posted for these tables: a row in one, none in the other, then an
+/// incremental snapshot of the first. Without id and timestamp; the connector is called `srv`.
 const POSTED: &str = include_str!("../cases/notifications.jsonl");
 
 const TABLES: &str = "create table a (id int primary key, v int); insert into a values (1, 1); \
@@ -35,7 +35,7 @@ fn ask_for_a_snapshot(db: &Outbox, id: &str) {
     db.query("insert into signals values ($1, 'execute-snapshot', $2)", &[&id, &data]);
 }
 
-/// The body without what differs each time, which must be there.
+/// Returns the body without the parts that differ each time, which must be there.
 fn constant(post: &Post, db: &Outbox) -> Value {
     let value = json(&post.body);
     let (at, id) = (value["timestamp"].as_i64().unwrap(), value["id"].as_str().unwrap());
@@ -45,7 +45,8 @@ fn constant(post: &Post, db: &Outbox) -> Value {
     json(&format!("{constant}}}").replace(db.name(), "srv"))
 }
 
-/// Debezium has the members of `additionalData` in another order at each start; a test of `src/signal` is about what is not so.
+/// Parses JSON. Debezium has the members of `additionalData` in another order at each start; a test of `src/signal`
+/// covers the other members.
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
@@ -89,10 +90,10 @@ fn a_server_that_refuses_is_told_of_once_and_counted() {
     db.wait_until_streaming();
     db.execute("insert into a select g, g from generate_series(2, 5) g");
     ask_for_a_snapshot(&db, "s1");
-    // It does not wait for those that are told.
+    // It does not wait for the receivers of notifications.
     let topic = format!("{}.public.a", db.name());
     kafka().read(&topic, 1 + 4 + 5);
-    relay.wait_for_stderr("a notification could not be posted");
+    relay.wait_for_stderr("cannot post a notification");
     let lost = |count: f64| {
         get_until(port, "/metrics", "counts", |page| {
             page.sample("relay_notifications_lost_total").is_some_and(|lost| lost >= count)
@@ -100,9 +101,9 @@ fn a_server_that_refuses_is_told_of_once_and_counted() {
     };
     lost(9.0);
     hooks.answer(204);
-    relay.wait_for_stderr("notifications arrive again");
+    relay.wait_for_stderr("notifications are posted again");
     let said = relay.stderr();
-    assert_eq!(said.matches("could not be posted").count(), 1, "{said}");
+    assert_eq!(said.matches("cannot post a notification").count(), 1, "{said}");
     assert!(said.contains("the server answers 500") && !said.contains("/secret"), "{said}");
     assert_eq!(relay.stop(), 0);
 }
@@ -115,5 +116,5 @@ fn a_server_that_never_answers_holds_up_neither_rows_nor_the_end() {
     db.execute("insert into a select g, g from generate_series(2, 50) g");
     kafka().read(&format!("{}.public.a", db.name()), 50);
     let said = relay.stop_and_tell();
-    assert!(said.contains("the server has not taken them in time"), "{said}");
+    assert!(said.contains("the server did not accept them in time"), "{said}");
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use outboxd::internals::source_offset::{MessageType, OffsetKey, OffsetMap, SourceOffset};
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 use rdkafka::producer::BaseRecord;
 use serde_json::json;
 
@@ -16,10 +16,10 @@ use crate::support::relay::{Config, Relay, with};
 use crate::support::wait::{DEADLINE, eventually_some};
 use crate::support::watcher::Watcher;
 
-/// What Debezium 3.6.0.Final has stored for an insert, with the positions of its own WAL.
+/// Offset that Debezium 3.6.0.Final has stored for an insert, with the positions of its own WAL.
 const RECORDED: &str = r#"{"lsn_proc":26935352,"messageType":"INSERT","lsn_commit":26935168,"lsn":26935352,"txId":813,"ts_usec":1795219241069695}"#;
 
-/// Where one row stands in the stream, as Debezium sees it.
+/// Position of one row in the stream, as Debezium sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     n: u32,
@@ -31,12 +31,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// What Debezium stores when this row was the last that it sent: the recorded value with this row's positions.
+    /// Returns the offset that Debezium stores if this row was the last that it sent: the recorded value with this
+    /// row's positions.
     pub(crate) fn offset(&self) -> String {
         let mut offset = SourceOffset::parse(RECORDED.as_bytes()).unwrap();
         (offset.lsn, offset.lsn_proc) = (Some(Lsn::new(self.lsn)), Some(Lsn::new(self.lsn)));
         (offset.lsn_commit, offset.tx_id) = (self.previous_end.map(Lsn::new), Some(self.xid));
-        offset.committed_at = Some(outboxd::internals::wal::PgTimestamp::from_unix_us(self.commit_us));
+        offset.committed_at = Some(pg_replication::wal::PgTimestamp::from_unix_us(self.commit_us));
         offset.to_string()
     }
 }
@@ -51,7 +52,7 @@ fn debezium_was_here(db: &Outbox) {
     db.query("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", &[&db.name()]);
 }
 
-/// Every event that the slot has for its reader, in the order of the stream.
+/// Returns every event that the slot has for its reader, in the order of the stream.
 fn places(db: &Outbox) -> Vec<Place> {
     let number = |text: &str| {
         let (_, n) = text.rsplit_once("{\"n\": ").unwrap();
@@ -60,7 +61,7 @@ fn places(db: &Outbox) -> Vec<Place> {
     changes_of(db, b"I", number)
 }
 
-/// Every change of a row.
+/// Returns every change of a row.
 pub(crate) fn changes(db: &Outbox) -> Vec<Place> {
     changes_of(db, b"IUD", |_| 0)
 }
@@ -138,7 +139,7 @@ fn relay_all(db: &Outbox, config: &Config) -> Vec<u32> {
     numbers(db).split_off(before)
 }
 
-/// Rows of two transactions between each other's, a transaction of four rows, and a COPY.
+/// Commits interleaved rows of two transactions, a transaction of four rows, and a COPY.
 fn transactions(db: &Outbox) {
     let insert = |n: u32| {
         format!(
@@ -159,7 +160,7 @@ fn transactions(db: &Outbox) {
     copy(db, 30..34);
 }
 
-/// Rows that share an LSN.
+/// Commits rows that share an LSN.
 fn copy(db: &Outbox, numbers: std::ops::Range<u32>) {
     db.execute(&format!(
         "CREATE TABLE IF NOT EXISTS staging (LIKE outbox); TRUNCATE staging;
@@ -199,7 +200,7 @@ fn what_debezium_has_sent_is_not_sent_again_wherever_it_stopped() {
     }
 }
 
-/// As [`relay_all`], with a slot of another name.
+/// Runs the relay like [`relay_all`], with a slot of another name.
 fn relay_slot(db: &Outbox, config: &Config, slot: &str) -> Vec<u32> {
     let before = numbers(db).len();
     run_slot(db, config, slot);
@@ -255,17 +256,17 @@ fn the_offset_of_the_topic_follows_and_never_goes_back() {
     assert_eq!(last.lsn_proc, Some(Lsn::new(last.lsn_commit.unwrap().get() - 1)));
     assert_eq!(numbers(&db), [2, 3]);
 
-    // A slot that PostgreSQL has put back in a crash: what it sends again is passed over.
+    // A slot that PostgreSQL has reset to an earlier position in a crash: repeats of its rows are skipped.
     db.insert(&[event(4)]);
     assert_eq!(relay_all(&db, &config), [4]);
 }
 
-/// The position of an offset in the text of one.
+/// Returns the position of an offset in its text.
 fn places_end(offset: &str) -> u64 {
     SourceOffset::parse(offset.as_bytes()).unwrap().lsn_proc.unwrap().get()
 }
 
-/// The last value of our key, in the one partition that has any.
+/// Returns the last value of our key, in the one partition that has any.
 fn newest(db: &Outbox, topic: &str) -> Option<SourceOffset> {
     let key = key(db);
     let records = kafka().records(topic);
@@ -373,7 +374,7 @@ fn an_unfinished_snapshot_is_begun_again_and_a_finished_one_is_not() {
     }
 }
 
-/// The recorded offset, with a position that this server's WAL has.
+/// Returns the recorded offset, with a position that this server's WAL has.
 fn at_zero(offset: &str) -> String {
     offset.replace("70485024", "8")
 }
@@ -412,7 +413,7 @@ fn change_events_that_debezium_has_sent_are_not_sent_again() {
     }
 }
 
-/// The same without an EventRouter: changes of every table are events, as JSON without schemas.
+/// Returns a configuration without an EventRouter: changes of every table are events, as JSON without schemas.
 pub(crate) fn of_changes(db: &Outbox, more: &[(&str, &str)]) -> Config {
     let mut config = config(db, more);
     config.retain(|key, _| !key.starts_with("transforms") && key != "table.include.list");
@@ -426,7 +427,7 @@ pub(crate) fn of_changes(db: &Outbox, more: &[(&str, &str)]) -> Config {
     with(config, &plain)
 }
 
-/// Operation (`-` for a tombstone) and key of each record of the table.
+/// Returns operation (`-` for a tombstone) and key of each record of the table.
 pub(crate) fn told(db: &Outbox) -> Vec<String> {
     let records = kafka().records(&format!("{}.public.stock", db.name()));
     let operation = |record: &Record| {

@@ -23,7 +23,7 @@ fn run(arguments: &[&str]) -> (i32, String, String) {
     (process.wait_for_exit(DEADLINE), process.stdout(), process.stderr())
 }
 
-/// By name, but for the default one.
+/// Returns the partitions by name, except the default one.
 fn partitions(db: &Outbox) -> Vec<String> {
     let query = "SELECT inhrelid::regclass::text FROM pg_inherits
                  WHERE inhparent = 'outbox'::regclass AND inhrelid::regclass::text NOT LIKE '%default' ORDER BY 1";
@@ -67,7 +67,7 @@ fn what_pg_partman_manages_is_found_and_left_to_it() {
     }
     assert_eq!(partitions(&db), before);
 
-    // It goes by its clock: check says so, and with the cure that it names nothing is dropped.
+    // pg_partman follows its clock: check reports this, and with the printed fix nothing is dropped.
     let (_, stdout, _) = run(&["check", "-c", &file]);
     let cure = stdout.lines().find_map(|line| line.split_once("to have them detached instead: ")).unwrap().1;
     assert!(stdout.contains("after 1 day, whether their rows are sent or not"), "{stdout}");

@@ -1,9 +1,9 @@
-//! The relay remembers in Kafka where it has been: what a start finds changed since, and how to begin anew on purpose.
+//! The relay stores its position in Kafka: the changes that a start finds, and how to restart on purpose.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 use rdkafka::producer::BaseRecord;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn insert(db: &Outbox, numbers: impl IntoIterator<Item = u32>) {
     }
 }
 
-/// What has arrived: in all, and each row once.
+/// Returns the number of received records, and each row once.
 fn arrived(db: &Outbox) -> (usize, BTreeSet<u32>) {
     let records = kafka().records(&db.topic("order"));
     let number = |value: &str| value.trim_start_matches("{\"n\": ").trim_end_matches('}').parse().unwrap();
@@ -54,7 +54,7 @@ fn relay_some(db: &Outbox, config: &Config, numbers: impl IntoIterator<Item = u3
     assert_eq!(relay.stop(), 0);
 }
 
-/// What a start says that must not go on.
+/// Returns the message of a start that must be refused.
 #[track_caller]
 fn refused(config: &Config) -> String {
     let mut relay = Relay::start(config);
@@ -125,10 +125,7 @@ fn a_database_that_is_made_anew_under_its_name_is_begun_with_like_any_other() {
             db.wait_until_streaming();
             insert(&db, 4..6);
             db.wait_until_confirmed();
-            relay.wait_for_stderr(match slot_is_there {
-                true => "rows that were written before its slot was made are not sent",
-                false => "snapshot.mode decides about rows that are there already",
-            });
+            relay.wait_for_stderr("snapshot.mode decides about rows that are there already");
             assert_eq!(arrived(&db), (4, [0, 1, 4, 5].into()), "slot {slot_is_there}, {settings:?}");
             assert_eq!(relay.stop(), 0);
             // From here on it is known.
@@ -164,7 +161,7 @@ fn keep(kafka: &Kafka, db: &Outbox, position: &Value) {
     kafka.produce(BaseRecord::to(TOPIC).partition(0).key(key.as_bytes()).payload(value.as_bytes()));
 }
 
-/// The last position of this relay in the topic.
+/// Returns the last position of this relay in the topic.
 fn kept(kafka: &Kafka, db: &Outbox) -> Option<Value> {
     let key = key(db);
     let records = kafka.records(TOPIC);
@@ -292,7 +289,7 @@ fn a_slot_that_was_dropped_or_moved_is_made_anew_with_every_row_when_that_is_wan
         act(&db);
         let recovering = with(without_snapshot(&db), &[("slot.recovery", "snapshot")]);
         let relay = Relay::start(&recovering);
-        relay.wait_for_stderr("the slot is made anew");
+        relay.wait_for_stderr("creating the slot again");
         db.wait_until_streaming();
         insert(&db, 4..5);
         db.wait_until_confirmed();

@@ -1,6 +1,7 @@
-//! PostgreSQL 19 turns logical decoding on with the first slot: `wal_level=replica` suffices, and `effective_wal_level` says what is
-//! in force. Where the tests run with it (`OUTBOXD_TEST_POSTGRES=19`), that is seen on the server itself. Elsewhere a PostgreSQL 18
-//! answers as 19 does: in its database, functions of our own have the name `current_setting`.
+//! PostgreSQL 19 turns logical decoding on with the first slot: `wal_level=replica` suffices, and `effective_wal_level`
+//! shows the level in force. Where the tests run with it (`OUTBOXD_TEST_POSTGRES=19`), that is seen on the server
+//! itself. Elsewhere a PostgreSQL 18 answers as 19 does: in its database, functions of our own have the name
+//! `current_setting`.
 
 use std::fs;
 
@@ -15,7 +16,7 @@ use crate::support::session::Session;
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
-/// A database whose server answers so.
+/// Creates a database whose server answers with these levels.
 fn answering(wal_level: &str, effective: &str) -> Outbox {
     let db = Outbox::create(postgres18());
     let answer = format!(
@@ -31,7 +32,7 @@ fn answering(wal_level: &str, effective: &str) -> Outbox {
     db
 }
 
-/// What `check` says of the server.
+/// Returns the output of `check` about the server.
 fn check(db: &Outbox) -> String {
     let watcher = Watcher::new("outboxd-check-");
     let file = watcher.folder().join("config.json");

@@ -9,7 +9,7 @@ use crate::support::postgres::postgres18;
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
-/// Whatever it is that cannot be opened: the process ends, and says why on the way.
+/// Whatever cannot be opened, the process ends, and logs the reason before.
 #[test]
 fn without_file_descriptors_it_ends_and_does_not_live_on_by_half() {
     let db = Outbox::create(postgres18());

@@ -22,7 +22,7 @@ fn with_protobuf(config: Config, settings: &[(&str, &str)]) -> Config {
     with(with(config, &converters), settings)
 }
 
-/// The schema's text, and what stands behind the id.
+/// Returns the schema's text, and the bytes after the id.
 #[track_caller]
 fn read(bytes: Option<&[u8]>) -> (String, &[u8]) {
     let (schema, kind, body) = registry().split(bytes.unwrap());

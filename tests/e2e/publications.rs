@@ -1,5 +1,5 @@
-//! What may be wrong with the publication and the table: at the start, and while the relay streams. The server says nothing of
-//! most of it, and rows are not in the stream.
+//! Problems of the publication and the table: at the start, and while the relay streams. The server reports almost none
+//! of them, and rows are not in the stream.
 
 use outboxd::internals::throwaway::ThrowawayPostgres;
 
@@ -27,12 +27,12 @@ fn published(db: &Outbox) -> Vec<String> {
     kafka().records(&db.topic("order")).iter().map(|record| record.value().to_owned()).collect()
 }
 
-/// The statements with the name of the publication and the slot for `$name`.
+/// Runs the statements with the name of the publication and the slot for `$name`.
 fn execute(db: &Outbox, sql: &str) {
     db.execute(&sql.replace("$name", db.name()));
 }
 
-/// A relay that has sent the first row.
+/// Starts a relay and waits until it has sent the first row.
 fn streaming(server: &ThrowawayPostgres) -> (Outbox, Relay) {
     let db = Outbox::create(server);
     let relay = Relay::start(&no_snapshot(&db));
@@ -71,7 +71,7 @@ fn what_leaves_the_publication_under_the_relay_is_noticed() {
         refused(relay, what, &[cure, "are not in the stream", "snapshot.mode=always"]);
         assert_eq!(published(db), ["1"], "{what}");
     }
-    // A table that is not in the publication is put in by the next start, which says what that means.
+    // A table that is not in the publication is added by the next start, which logs the consequence.
     let (db, ..) = &started[0];
     let relay = Relay::start(&with(no_snapshot(db), &[("snapshot.mode", "always")]));
     relay.wait_for_stderr("the slot is older: rows that were written");
@@ -104,7 +104,7 @@ fn a_stop_for_an_unlogged_partition_is_remembered() {
     assert_eq!(relay.stop(), 0);
 }
 
-/// Whoever starts it again at once must not make a row that was never sent look sent.
+/// An immediate restart must not make a row that was never sent look sent.
 #[test]
 fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_somebody_acts() {
     let (db, mut relay) = streaming(postgres18());
@@ -125,12 +125,19 @@ fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_somebody_acts(
     let shown = status.stdout();
     assert!(shown.contains("stopped   the last run has ended because"), "{shown} {}", status.stderr());
     assert!(shown.contains("row filter") && shown.contains("outboxd.position.accept="), "{shown}");
+    // A configuration that cannot be used must not suppress the report.
+    let unusable = with(config.clone(), &[("skipped.operations", "x")]);
+    std::fs::write(&path, serde_json::to_vec(&unusable).unwrap()).unwrap();
+    let mut status = Relay::command(&["status", "-c", &path]);
+    assert_eq!(status.wait_for_exit(DEADLINE), 1, "{}", status.stderr());
+    let said = status.stderr();
+    assert!(said.contains("run refuses this configuration") && said.contains("skipped.operations"), "{said}");
     let mut again = Relay::start(&config);
     again.wait_for_exit(DEADLINE);
     let said = again.stderr();
     let value =
         said.split_once("outboxd.position.accept=").unwrap().1.split(['"', ' ', '\\']).next().unwrap();
-    // Without that row, as the message says.
+    // Without that row, as the message instructs.
     let relay = Relay::start(&with(no_snapshot(&db), &[("outboxd.position.accept", value)]));
     db.wait_until_streaming();
     insert(&db, 3);
@@ -140,6 +147,22 @@ fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_somebody_acts(
     let relay = Relay::start(&no_snapshot(&db));
     db.wait_until_streaming();
     assert_eq!(relay.stop(), 0, "it is settled");
+}
+
+#[test]
+fn a_stop_is_not_shown_of_a_database_that_was_made_anew() {
+    let (db, mut relay) = streaming(postgres18());
+    execute(&db, "ALTER PUBLICATION $name SET TABLE outbox WHERE (type = 'none')");
+    refused(&mut relay, "filtered", &["row filter", "snapshot.mode=always"]);
+    db.make_anew(postgres18());
+    db.query("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", &[&db.name()]);
+    let file = Watcher::new("outboxd-stop-");
+    let path = file.folder().join("config.json").display().to_string();
+    std::fs::write(&path, serde_json::to_vec(&no_snapshot(&db)).unwrap()).unwrap();
+    let mut status = Relay::command(&["status", "-c", &path]);
+    assert_eq!(status.wait_for_exit(DEADLINE), 1, "{}", status.stderr());
+    let (shown, said) = (status.stdout(), status.stderr());
+    assert!(!shown.contains("stopped") && !said.contains("is not known"), "{shown} {said}");
 }
 
 /// Up to PostgreSQL 17 the stream ends with an error, and a publication that is made then does not help: the server decodes by
@@ -166,7 +189,7 @@ fn rows_older_than_the_publication_are_refused_with_the_way_out() {
     }
 }
 
-/// Where PostgreSQL 18 says it in a warning only, which the role's own setting would keep from us.
+/// PostgreSQL 18 reports it in a warning only, which the role's own setting would suppress.
 #[test]
 fn a_publication_that_was_away_is_noticed_whatever_the_role_wants_to_hear() {
     let db = Outbox::create(postgres18());
@@ -265,7 +288,7 @@ fn publications_of_every_shape_serve() {
         db.wait_until_confirmed();
         assert_eq!(published(&db), expected, "{sql}");
         if expected.len() == 1 {
-            relay.wait_for_stderr("a row filter: rows that it leaves out are not sent");
+            relay.wait_for_stderr("row filter of the publication: excluded rows are not sent");
         }
         assert_eq!(relay.stop(), 0);
     }

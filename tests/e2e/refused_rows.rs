@@ -1,6 +1,6 @@
 //! A row that cannot be sent stops the relay: everything before it is delivered, nothing behind it.
 
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 
 use crate::support::backlog::Backlog;
 use crate::support::kafka::kafka;
@@ -60,12 +60,15 @@ fn a_row_without_a_route_stops_the_relay_behind_what_came_before() {
         let backlog = Backlog { key_count: 3 };
         backlog.insert(&db, 0..300, 10);
         let before = db.current_wal_lsn();
-        db.execute("INSERT INTO outbox VALUES (gen_random_uuid(), NULL, 'o-1', 'Lost', '{}')");
+        let lost = "INSERT INTO outbox VALUES (gen_random_uuid(), NULL, 'o-1', 'Lost', '{}')
+                    RETURNING id::text, pg_current_xact_id()::text";
+        let lost = &db.query(lost, &[])[0];
+        let (id, xid): (String, String) = (lost.get(0), format!("(xid {})", lost.get::<_, &str>(1)));
         backlog.insert(&db, 300..310, 1);
         // Once more: what was delivered the first time is confirmed, so that it does not come again.
         for start in ["first", "second"] {
-            let said =
-                stop_at_row(&db.config(kafka()), &["public.outbox", "aggregatetype", "route.by.field"]);
+            let names = ["public.outbox", "aggregatetype", "route.by.field", id.as_str(), xid.as_str()];
+            let said = stop_at_row(&db.config(kafka()), &names);
             assert!(commit_lsn(&said) > before, "{said}");
             let records = kafka().records(&db.topic(Backlog::TYPE));
             assert_eq!(backlog.check(&records, 0..300), 0, "repeats after the {start} start");
@@ -73,7 +76,7 @@ fn a_row_without_a_route_stops_the_relay_behind_what_came_before() {
     }
 }
 
-/// The tenth is larger than the topic allows.
+/// Returns a payload. The tenth is larger than the topic allows.
 fn payload(n: u32) -> String {
     format!("{{\"n\": \"{}\"}}", "x".repeat(if n == 10 { 100_000 } else { 10 }))
 }
@@ -95,7 +98,7 @@ fn stop_at_row(config: &Config, names: &[&str]) -> String {
     said
 }
 
-/// The commit LSN that a message names.
+/// Returns the commit LSN that a message names.
 pub(crate) fn commit_lsn(said: &str) -> Lsn {
     let (_, after) = said.split_once("committed at ").expect("names the transaction");
     after.split(' ').next().unwrap().parse().unwrap()

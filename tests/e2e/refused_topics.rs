@@ -1,4 +1,5 @@
-//! Topics that brokers refuse to make: the reason is told, and with a topic for dead letters the other events continue.
+//! Topics that brokers refuse to create: the reason is reported, and with a topic for dead letters the other events
+//! continue.
 
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
@@ -13,7 +14,7 @@ fn event(kind: &str) -> Event {
     Event::new(kind, "1", "Paid", "{}")
 }
 
-/// The brokers make topics by themselves, or outboxd does.
+/// Returns two configurations: the brokers create topics by themselves, or outboxd does.
 fn makers(db: &Outbox) -> [Config; 2] {
     [db.config(kafka()), with(db.config(kafka()), &CREATION)]
 }

@@ -1,5 +1,5 @@
-//! A copy of the server's data is put back: same system identifier, same timeline, and after some new rows a longer WAL than
-//! before. What the relay knows of the history that is gone says nothing of these rows.
+//! A copy of the server's data is restored: same system identifier, same timeline, and after some new rows a longer WAL
+//! than before. The relay's data about the lost history must not be applied to these rows.
 
 use std::collections::BTreeSet;
 
@@ -107,7 +107,7 @@ impl Bench {
         self.db.execute(&format!("CREATE TABLE IF NOT EXISTS noise AS SELECT generate_series(1, {rows})"));
     }
 
-    /// After what the cure says.
+    /// Checks that no row is lost after the fix that the message names.
     fn check_that_nothing_is_lost(&self, guarantee: (&str, &str)) {
         let state = format!("__outboxd-state-anew.{}", self.db.name());
         let anew: &[(&str, &str)] = match guarantee {

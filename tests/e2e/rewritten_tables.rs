@@ -1,4 +1,4 @@
-//! Tables that a statement writes anew: an alarm only where rows may be missing.
+//! Tables that a statement rewrites: an alarm only where rows may be missing.
 
 use outboxd::internals::throwaway::unused_port;
 
@@ -17,7 +17,7 @@ const SCHEMA: &str = "
     CREATE TABLE c (id int PRIMARY KEY, p int REFERENCES p);
     INSERT INTO n (v) VALUES (1); INSERT INTO p VALUES (1); INSERT INTO c VALUES (1, 1)";
 
-/// In transactions of their own, but for the one that says otherwise.
+/// Statements in transactions of their own, unless they begin one themselves.
 const HARMLESS: [&str; 7] = [
     "TRUNCATE n RESTART IDENTITY",
     "TRUNCATE p CASCADE",
@@ -28,7 +28,8 @@ const HARMLESS: [&str; 7] = [
     "VACUUM FULL c",
 ];
 
-/// *Invariant:* no statement that loses no row raises an alarm, also where neither a TOAST table nor a sequence tells what it was.
+/// *Invariant:* no statement that loses no row raises an alarm, also where neither a TOAST table nor a sequence
+/// identifies the statement.
 #[test]
 fn only_alter_table_raises_the_suspicion_that_rows_are_missing() {
     for server in [postgres15(), postgres18()] {

@@ -112,7 +112,7 @@ fn silent_relay(what: &str, relay: &Relay) {
 #[test]
 fn no_secret_and_no_row_is_in_any_output() {
     let vault = Vault::new();
-    // A snapshot, a stream and a restart, told as loudly as can be.
+    // A snapshot, a stream and a restart, with the most verbose logs.
     vault.insert();
     let http = unused_port().unwrap();
     for start in 1..=2 {

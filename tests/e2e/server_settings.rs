@@ -1,4 +1,4 @@
-//! Settings of the server, a database or a role that nobody thinks of when a relay does something odd.
+//! Unusual settings of the server, a database or a role that affect a relay in surprising ways.
 
 use std::{fs, slice};
 
@@ -10,7 +10,7 @@ use crate::support::session::Session;
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
-/// The database of the test with these settings.
+/// Sets these settings for the database of the test.
 fn set(db: &Outbox, settings: &[&str]) {
     settings.iter().for_each(|setting| db.execute(&format!("ALTER DATABASE {} SET {setting}", db.name())));
 }
@@ -72,7 +72,7 @@ fn where_sessions_may_only_read_the_message_does_not_blame_a_standby() {
     assert_eq!(relay.stop(), 0);
 }
 
-/// What a command does not see it would say is not there; an own statement of the user's is theirs.
+/// A command would report a row that it does not see as missing; a user's own statement is the user's responsibility.
 #[test]
 fn rows_that_policies_hide_are_not_passed_over_by_a_command() {
     let db = Outbox::create(postgres15());

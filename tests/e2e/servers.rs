@@ -196,7 +196,7 @@ fn nothing_is_left_of_a_killed_parent() {
     });
 }
 
-/// Says where the servers are and never returns.
+/// Prints the folders of the servers and never returns.
 fn hold_servers() -> ! {
     let (postgres, kafka) = (postgres::start(15), Kafka::start());
     for folder in [postgres.folder(), kafka.folder()] {

@@ -56,7 +56,7 @@ fn signals_are_read_from_the_kafka_that_they_are_said_to_be_in() {
             ("read.only", "true"),
         ],
     );
-    relay.wait_for_stderr("signals are not heard now");
+    relay.wait_for_stderr("cannot read signals; retrying");
     assert_eq!(relay.stop(), 0);
 }
 
@@ -65,7 +65,7 @@ fn a_topic_of_signals_that_is_not_there_is_told_and_read_once_it_is() {
     let db = Outbox::create_bare(postgres18(), TABLES);
     let signals = format!("{}-signal", db.name());
     let relay = start(&db, &[("signal.enabled.channels", "kafka"), ("read.only", "true")]);
-    relay.wait_for_stderr("no signal can be read from the topic");
+    relay.wait_for_stderr("cannot read signals from the topic");
     kafka().create_topic(&signals, 1, &[]);
     let log = r#"{"id": "k-1", "type": "log", "data": {"message": "hello there"}}"#;
     kafka().produce(BaseRecord::to(&signals).key(db.name().as_bytes()).payload(log.as_bytes()));

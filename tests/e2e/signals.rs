@@ -42,7 +42,7 @@ pub(crate) fn config(db: &Outbox, settings: &[(&str, &str)]) -> Config {
     with(with(config, &common), settings)
 }
 
-/// So that what is read of them is in its order.
+/// Creates the topics with one partition each, so that their records are read in order.
 pub(crate) fn make_topics(db: &Outbox) {
     kafka().create_topic(&topic(db), 1, &[]);
     kafka().create_topic(&notes(db), 1, &[]);
@@ -67,7 +67,7 @@ pub(crate) fn signal(db: &Outbox, id: &str, kind: &str, data: &str) {
     db.query("insert into signals values ($1, $2, $3)", &[&id, &kind, &data]);
 }
 
-/// Type and data of each notification.
+/// Returns type and data of each notification.
 pub(crate) fn told(db: &Outbox) -> Vec<(String, Value)> {
     let value = |record: &Record| -> Value { serde_json::from_str(record.value()).unwrap() };
     let told = |note: Value| (note["type"].as_str().unwrap().to_owned(), note["additional_data"].clone());
@@ -78,7 +78,7 @@ pub(crate) fn wait_until_told(db: &Outbox, what: &str) {
     eventually(LONG, what, || told(db).iter().any(|(kind, _)| kind == what));
 }
 
-/// The last state of each key that the records tell.
+/// Returns the last state of each key according to the records.
 pub(crate) fn last_states(db: &Outbox) -> BTreeMap<i64, (Option<i64>, i64)> {
     let mut states = BTreeMap::new();
     for record in kafka().records(&topic(db)) {
@@ -116,7 +116,7 @@ impl Drop for StopsAtTheEnd<'_> {
     }
 }
 
-/// Writes at random until it is told to end: new rows, changed ones, other keys, deletes.
+/// Writes at random until `stop` is set: new rows, changed ones, other keys, deletes.
 pub(crate) fn write_meanwhile(db: &Outbox, seed: u64, stop: &AtomicBool) {
     let session = Session::new(db.address().clone());
     let mut state = seed;
@@ -208,7 +208,7 @@ fn a_snapshot_goes_on_after_its_connections_were_lost() {
     assert!(count_of(&db, "incremental") < 2_500);
 }
 
-/// How often the row of this key was sent as a part of the snapshot.
+/// Returns the number of times that the row of this key was sent as a part of the snapshot.
 fn times_read(db: &Outbox, key: i64) -> usize {
     let is_of = |record: &&Record| {
         let value = record.value.as_deref().map(|value| String::from_utf8_lossy(value).into_owned());
@@ -231,7 +231,7 @@ fn wait_until_kept_behind(db: &Outbox, key: i64) -> i64 {
     last().unwrap_or(i64::MAX)
 }
 
-/// Each start is broken off in the middle of the snapshot, while others write.
+/// Interrupts each start in the middle of the snapshot, while other sessions write.
 fn a_snapshot_goes_on_after(settings: &[(&str, &str)], mut end: impl FnMut(Relay)) {
     let db = Outbox::create_bare(postgres18(), TABLES);
     db.execute("insert into a values (-1, 0, 0)");
@@ -273,8 +273,8 @@ fn a_snapshot_goes_on_after_the_process_was_stopped() {
     a_snapshot_goes_on_after(&[("read.only", "true")], |relay| assert_eq!(relay.stop(), 0));
 }
 
-/// Each relay is killed in the middle of the snapshot: a row that nobody changes is in one committed transaction, whatever
-/// transactions of Kafka its chunk is split over.
+/// Each relay is killed in the middle of the snapshot: an unchanged row is in one committed transaction, whatever Kafka
+/// transactions its chunk is split over.
 #[test]
 fn with_exactly_once_a_snapshot_goes_on_after_a_kill_and_repeats_no_row() {
     for (settings, kills) in [(&[][..], 3), (&[("read.only", "true")][..], 2)] {
@@ -388,7 +388,7 @@ fn names_are_read_in_the_snapshots_of_signals() {
     }
 }
 
-/// What the stream leaves out takes no row out of the window: otherwise no record would have it.
+/// An operation that the stream skips removes no row from the window: otherwise no record would have it.
 #[test]
 fn rows_whose_updates_are_left_out_are_in_the_snapshot() {
     let db = Outbox::create_bare(postgres18(), TABLES);
@@ -417,7 +417,7 @@ fn rows_whose_updates_are_left_out_are_in_the_snapshot() {
     assert_eq!(keys.len(), 3000);
 }
 
-/// Values of one key's columns say nothing of another's.
+/// Values of one key's columns have no meaning for another key.
 #[test]
 fn a_table_that_gets_another_key_meanwhile_is_read_from_its_beginning() {
     let db = Outbox::create_bare(postgres18(), TABLES);
@@ -435,7 +435,7 @@ fn a_table_that_gets_another_key_meanwhile_is_read_from_its_beginning() {
     let ids: BTreeSet<i64> = kafka().records(&topic(&db)).iter().filter_map(id_of).collect();
     assert_eq!(ids, (1..=3000).collect());
     let said = relay.stop_and_tell();
-    assert!(said.contains("another key"), "{said}");
+    assert!(said.contains("the key of the table has changed"), "{said}");
 }
 
 fn id_of(record: &Record) -> Option<i64> {

@@ -1,4 +1,4 @@
-//! The slot holds back WAL while Kafka is away: what is told, and how it ends.
+//! The slot retains WAL while Kafka is away: the reports, and the end.
 
 use std::time::Duration;
 
@@ -75,9 +75,9 @@ fn danger(page: &Page) -> String {
 fn a_slot_that_holds_back_much_is_warned_of_once_and_cleared() {
     let mut stuck = Stuck::new(15, &[("outboxd.unacknowledged.age.max.ms", "2000")]);
     stuck.fill_until("extended");
-    let line = stuck.relay.wait_for_stderr("the slot holds back");
+    let line = stuck.relay.wait_for_stderr("the slot retains");
     assert!(line.contains("Kafka is slow or away") && line.contains("max_slot_wal_keep_size"), "{line}");
-    stuck.relay.wait_for_stderr("an event has waited too long for its acknowledgement");
+    stuck.relay.wait_for_stderr("an event waits too long for its acknowledgement");
     stuck.ready_until("tells of the danger", |page| ["\"watch\"", "\"alarm\""].contains(&&*danger(page)));
     let metrics = get_until(stuck.http, "/metrics", "shows the danger", |page| {
         page.sample("relay_slot_danger").is_some_and(|rank| (1.0..=2.0).contains(&rank))
@@ -90,10 +90,10 @@ fn a_slot_that_holds_back_much_is_warned_of_once_and_cleared() {
         stuck.db.execute("CHECKPOINT; INSERT INTO other VALUES (1)");
         stuck.db.slot().unwrap().wal_status.as_deref() == Some("reserved")
     });
-    stuck.relay.wait_for_stderr("the slot holds back less WAL again");
+    stuck.relay.wait_for_stderr("WAL retained by the slot is below the limit again");
     stuck.ready_until("is ready, without danger", |page| page.code == 200 && danger(page) == "\"none\"");
     let warnings =
-        stuck.relay.stderr().lines().filter(|line| line.contains("the slot holds back much WAL")).count();
+        stuck.relay.stderr().lines().filter(|line| line.contains("the slot retains much WAL")).count();
     assert!(warnings <= 1, "{}", stuck.relay.stderr());
     assert_eq!(stuck.relay.stop(), 0);
 }
@@ -131,7 +131,7 @@ fn a_slot_that_is_lost_under_the_relay_is_made_anew_when_that_is_wanted() {
     assert!(stuck.relay.is_running(), "{}", stuck.relay.stderr());
     // What is on its way comes back first: it must not overtake the snapshot, nor be overtaken.
     stuck.kafka.resume();
-    stuck.relay.wait_for_stderr("the slot is made anew");
+    stuck.relay.wait_for_stderr("creating the slot again");
     stuck.db.wait_until_streaming();
     stuck.db.insert(&[event()]);
     // Two that were sent, the two again, and the new one.

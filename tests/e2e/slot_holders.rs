@@ -1,4 +1,4 @@
-//! Somebody else streams from the slot.
+//! Another client streams from the slot.
 
 use outboxd::internals::throwaway::unused_port;
 
@@ -32,7 +32,7 @@ fn a_slot_that_another_program_holds_is_refused_with_its_pid() {
     }
 }
 
-/// Rows of a service that takes another one for its own would be passed over.
+/// Rows of a service that mistakes another one for its own would be skipped.
 #[test]
 fn an_outboxd_of_another_service_does_not_stand_by() {
     let db = Outbox::create(postgres18());

@@ -21,7 +21,7 @@ fn insert(db: &Outbox, numbers: impl IntoIterator<Item = u32>) {
     }
 }
 
-/// What of it has arrived: in all, and each row once.
+/// Returns the number of received records, and each row once.
 fn arrived(db: &Outbox) -> (usize, BTreeSet<String>) {
     let records = kafka().records(&db.topic("order"));
     (records.len(), records.iter().map(|record| record.value().to_owned()).collect())
@@ -31,7 +31,7 @@ fn numbers(numbers: impl IntoIterator<Item = u32>) -> BTreeSet<String> {
     numbers.into_iter().map(|n| format!("{{\"n\": {n}}}")).collect()
 }
 
-/// Rows are only sent by a snapshot when the recovery asks for it.
+/// Returns a configuration in which rows are only sent by a snapshot if the recovery asks for it.
 fn recovering(db: &Outbox, recovery: &str) -> Config {
     with(db.config(kafka()), &[("snapshot.mode", "no_data"), ("slot.recovery", recovery)])
 }
@@ -62,12 +62,12 @@ fn a_slot_that_is_dropped_is_made_anew_and_every_row_in_the_table_is_sent() {
             drop_slot(&db);
             insert(&db, 3..6);
         });
-        let line = relay.wait_for_stderr("the slot is lost: all rows that are in the table are sent");
+        let line = relay.wait_for_stderr("the slot is lost: all rows of the table are sent");
         assert!(
             line.contains("\"sent_up_to\":\"") && line.contains("dropped while outboxd used it"),
             "{line}"
         );
-        relay.wait_for_stderr("the slot is made anew");
+        relay.wait_for_stderr("creating the slot again");
         db.wait_until_streaming();
         insert(&db, 6..9);
         // Those that had been sent come twice, the others once.
@@ -100,7 +100,7 @@ fn a_slot_that_is_moved_ahead_is_noticed() {
                 assert_eq!(arrived(&db), (2, numbers(0..2)));
                 continue;
             }
-            relay.wait_for_stderr("the slot is made anew");
+            relay.wait_for_stderr("creating the slot again");
             db.wait_until_streaming();
             insert(&db, 5..6);
             db.wait_until_confirmed();
@@ -180,7 +180,7 @@ fn a_slot_that_was_invalidated_meanwhile_is_made_anew_when_that_is_wanted() {
         assert_eq!(db.slot().unwrap().wal_status.as_deref(), Some("lost"), "it is left as it was");
 
         let relay = Relay::start(&recovering(&db, "snapshot"));
-        relay.wait_for_stderr("the slot is made anew");
+        relay.wait_for_stderr("creating the slot again");
         db.wait_until_streaming();
         insert(&db, 5..6);
         db.wait_until_confirmed();
@@ -204,13 +204,13 @@ fn a_slot_that_was_dropped_while_nobody_ran_is_known_from_the_stored_offset() {
         db.wait_until_streaming();
         insert(&db, numbers);
         db.wait_until_confirmed();
-        assert!(!relay.stderr().contains("beyond the stored offset"), "{}", relay.stderr());
+        assert!(!relay.stderr().contains("ahead of the stored offset"), "{}", relay.stderr());
         assert_eq!(relay.stop(), 0);
     }
     db.execute("CREATE TABLE other (n int)");
     db.query("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", &[&db.name()]);
     let relay = Relay::start(&config("fail"));
-    relay.wait_for_stderr("the slot stands beyond the stored offset");
+    relay.wait_for_stderr("the slot is ahead of the stored offset");
     db.wait_until_streaming();
     assert_eq!(relay.stop(), 0);
     drop_slot(&db);
@@ -283,7 +283,7 @@ pub(crate) fn stop(db: &Outbox, server: &mut ThrowawayPostgres) {
     server.stop(StopMode::Fast, DEADLINE).unwrap();
 }
 
-/// With owners and modes, which PostgreSQL is particular about.
+/// Copies a folder with owners and modes, which PostgreSQL checks.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
     assert!(status.success(), "cannot copy {}", from.display());

@@ -110,7 +110,7 @@ fn a_foreign_holder_is_awaited_as_often_as_slot_max_retries_says() {
 fn a_slot_that_vanishes_under_a_relay_is_not_made_again() {
     let db = Outbox::create(postgres18());
     let mut relay = Relay::start(&db.config(kafka()));
-    // A start that fails takes back the slot that it has made, and begins anew: this one must be over.
+    // A start that fails drops the slot that it has created, and begins again: this one must be over.
     db.wait_until_streaming();
     db.insert(&[event(1)]);
     db.wait_until_confirmed();
@@ -156,7 +156,7 @@ fn rows_that_no_publication_had_are_left_behind_by_moving_the_slot() {
 fn a_slot_with_two_phase_is_refused_and_its_copy_serves() {
     for server in [postgres15(), postgres18()] {
         let db = Outbox::create(server);
-        let (config, name) = (db.config(kafka()), db.name());
+        let (config, name) = (with(db.config(kafka()), &[("snapshot.mode", "no_data")]), db.name());
         db.execute(&format!("CREATE PUBLICATION {name} FOR TABLE outbox"));
         db.execute(&format!("SELECT pg_create_logical_replication_slot('{name}', 'pgoutput', false, true)"));
         db.insert(&[event(1)]);

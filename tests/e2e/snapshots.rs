@@ -8,7 +8,7 @@ use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::relay::{Config, Relay, with};
 
-/// So many rows that a kill lands in the middle.
+/// Number of rows with which a kill happens in the middle.
 const ROWS: u32 = 30_000;
 
 fn event(number: u32) -> Event {

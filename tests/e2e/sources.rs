@@ -99,7 +99,7 @@ fn relay_one(
     record
 }
 
-/// What does not differ from run to run.
+/// Returns the content of a record that is equal in every run.
 fn content(record: &Record) -> Record {
     let mut record = Record { offset: 0, timestamp_ms: 0, ..record.clone() };
     record.headers.retain(|(name, _)| name != "__debezium.context.runId");
@@ -110,7 +110,7 @@ fn pairs(config: &Config) -> Vec<(String, String)> {
     config.iter().map(|(key, value)| (key.clone(), value.as_str().unwrap().to_owned())).collect()
 }
 
-/// The keys as Debezium Server has them.
+/// Returns the keys in the form of Debezium Server.
 fn server(config: &Config) -> Vec<(String, String)> {
     let key = |key: &str| match key {
         "bootstrap.servers" => "debezium.sink.kafka.producer.bootstrap.servers".to_owned(),

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use outboxd::internals::throwaway::{StopMode, ThrowawayPostgres, unused_port};
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 use rdkafka::producer::BaseRecord;
 
 use crate::signals::{self, LONG, StopsAtTheEnd, count_of, last_states, rows, signal, write_meanwhile};
@@ -40,7 +40,7 @@ impl Site {
         site
     }
 
-    /// The same with the publication, which a standby cannot make.
+    /// Starts a site with the publication, which a standby cannot create.
     fn start_published(major: u16) -> Self {
         let site = Self::start(major);
         let name = site.primary.name();
@@ -65,7 +65,8 @@ impl Site {
         target
     }
 
-    /// A slot is made once the primary has told the standby which transactions run.
+    /// Waits until the relay streams. A slot can be created once the primary has sent the list of running transactions
+    /// to the standby.
     fn wait_until_streaming(&self) {
         wait_until_streaming(&self.primary, &self.standby);
     }
@@ -115,7 +116,7 @@ fn rows_arrive_through_everything(major: u16) {
     assert_eq!(relay.stop(), 0);
     assert_eq!(BACKLOG.check(&kafka().records(&topic), 0..1_000), 0, "repeats");
 
-    // What is written while nobody reads, and a relay that dies in the middle of it.
+    // Rows that are written while no relay reads, and a relay that dies in the middle of them.
     BACKLOG.insert(&site.primary, 1_000..21_000, 100);
     let mut relay = Relay::start(&site.config(&[("outboxd.inflight.records.max", "50")]));
     kafka().wait_for_count(&topic, 2_000);
@@ -266,7 +267,7 @@ fn a_snapshot_beside_the_stream_of_a_standby_gives_the_table_whatever_is_written
     eventually(LONG, "rows of the snapshot", || count_of(primary, "incremental") > before + 100);
     relay.kill();
     let relay = Relay::start(&config);
-    // The blocking one has told its end too.
+    // The blocking one has reported its end too.
     wait_until_completed(primary, 4);
     assert_eq!(relay.stop(), 0);
     assert!(count_of(primary, "incremental") - before >= rows(primary).len());
@@ -318,7 +319,7 @@ fn while_written(db: &Outbox, action: impl FnOnce()) {
 }
 
 fn wait_until_completed(db: &Outbox, times: usize) {
-    // The first snapshot has told its end too.
+    // The first snapshot has reported its end too.
     eventually(LONG, "the snapshot is complete", || completed(db) > times);
 }
 

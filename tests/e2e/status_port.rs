@@ -1,7 +1,8 @@
-//! What `--http` says of the relay.
+//! Information about the relay at its `--http` port.
 
 use outboxd::internals::throwaway::unused_port;
 
+use crate::changes;
 use crate::support::http::{get_until, try_get};
 use crate::support::kafka::{Kafka, kafka};
 use crate::support::outbox::{Event, Outbox};
@@ -83,6 +84,30 @@ fn dashboards_made_for_debezium_find_their_series() {
 }
 
 #[test]
+fn unchanged_rows_are_counted_under_both_names() {
+    let db = Outbox::create_bare(
+        postgres18(),
+        "create table t (id int primary key, n int); alter table t replica identity full",
+    );
+    let port = unused_port().unwrap();
+    let settings = [("skip.messages.without.change", "true"), ("outboxd.metrics.debezium", "true")];
+    let config = changes::config(&db, &settings);
+    let relay = Relay::start_with(&config, &["--http", &port.to_string()], &[]);
+    db.wait_until_streaming();
+    db.execute("insert into t values (1, 1); update t set n = 1; update t set n = 2; update t set n = 2");
+    for series in [
+        "relay_rows_not_sent_total{table=\"public.t\",reason=\"unchanged\"} 2".to_owned(),
+        format!(
+            "debezium_metrics_NumberOfUnchangedEventsSkipped{{plugin=\"postgres\",name=\"{}\",context=\"streaming\"}} 2",
+            db.name()
+        ),
+    ] {
+        get_until(port, "/metrics", &series, |page| page.body.lines().any(|line| line == series));
+    }
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
 fn a_broker_that_does_not_answer_is_a_reason_not_to_be_ready() {
     let mut kafka = Kafka::start();
     let db = Outbox::create(postgres15());
@@ -104,7 +129,7 @@ fn a_broker_that_does_not_answer_is_a_reason_not_to_be_ready() {
         (&seen["state"]["words"], &seen["state"]["level"]),
         (&"waiting for Kafka".into(), &"wrong".into())
     );
-    assert!(seen["problems"][0]["cure"].is_string() && seen["lag"]["records"] == 1, "{seen}");
+    assert!(seen["problems"][0]["fix"].is_string() && seen["lag"]["records"] == 1, "{seen}");
     assert!(try_get(port, "/").unwrap().body.contains("waiting for Kafka"));
     assert_eq!(try_get(port, "/livez").unwrap().code, 200);
     kafka.resume();

@@ -116,7 +116,7 @@ fn insert(table: &str, n: u32) -> String {
     )
 }
 
-/// The numbers in the payloads, in order: one key, so one partition.
+/// Returns the numbers in the payloads, in order: one key, so one partition.
 fn published(db: &Outbox) -> Vec<u64> {
     let records = kafka().records(&db.topic("order"));
     let number = |value: &str| serde_json::from_str::<Value>(value).unwrap()["n"].as_u64().unwrap();

@@ -7,7 +7,9 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
 use serde_json::Value;
 
+use crate::changes;
 use crate::commands::session::Session;
+use crate::support::http::get_until;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::postgres18;
@@ -18,6 +20,38 @@ use crate::support::watcher::Watcher;
 
 const PAGE: &str = include_str!("../../docs/commands.md");
 const INTERRUPTED: i32 = 130;
+
+#[test]
+fn a_relay_that_renames_topics_is_asked_for_them() {
+    let db = Outbox::create_bare(postgres18(), "CREATE TABLE a (id int PRIMARY KEY)");
+    let topic = format!("renamed.{}", db.name());
+    let settings = [
+        ("transforms", "rename"),
+        ("transforms.rename.type", "org.apache.kafka.connect.transforms.RegexRouter"),
+        ("transforms.rename.regex", ".*"),
+        ("transforms.rename.replacement", topic.as_str()),
+    ];
+    let config = changes::config(&db, &settings);
+    let folder = Watcher::new("outboxd-tail-");
+    let file = folder.folder().join("changes.json").display().to_string();
+    fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
+    let port = unused_port().unwrap();
+    let _relay = Relay::start_with(&config, &["--http", &port.to_string()], &[]);
+    db.wait_until_streaming();
+    db.execute("INSERT INTO a VALUES (7)");
+    get_until(port, "/status", "has sent it", |page| page.json()["events"]["sent"] == 1);
+
+    let commands = [&["tail", "--since", "1h", "-n", "1"][..], &["explain", "--key", "{\"id\":7}"]];
+    for command in commands {
+        let without = [command, &["-c", &file]].concat();
+        let mut refused = Relay::command(&without);
+        assert_eq!(refused.wait_for_exit(DEADLINE), 2, "{}", refused.stdout());
+        assert!(refused.stderr().contains("to fix: ask the running relay"), "{}", refused.stderr());
+        let mut asking = Relay::command(&[&without[..], &["--http", &port.to_string()]].concat());
+        asking.wait_for_exit(DEADLINE);
+        assert!(asking.stdout().contains(&topic), "{}{}", asking.stdout(), asking.stderr());
+    }
+}
 
 #[test]
 fn records_are_shown_as_they_arrive() {
@@ -41,7 +75,7 @@ fn records_are_shown_as_they_arrive() {
         ("019e2b6c-7f10-7c3e-9d54-2f1f8f2f7d10", first[1].id.to_string()),
         ("orders.order", db.topic("order")),
     ];
-    assert_eq!(Session::of(PAGE, "Records as they arrive").replay(&names), [0]);
+    assert_eq!(Session::of(PAGE, "Print records: outboxd tail").replay(&names), [0]);
 
     let filters = ["tail", "-c", &file, "--type", "OrderPaid", "--key", "44", "--json"];
     let mut quiet = Relay::command(&filters);
@@ -175,7 +209,7 @@ fn what_cannot_be_decoded_is_shown_as_it_is_and_why() {
             && !stdout.contains("nothing is known"),
         "{stdout}"
     );
-    // What the configuration says of registries is wrong.
+    // The registries of the configuration are wrong.
     let (exit, stdout, stderr) = run(&[avro], &tail);
     assert!(exit == 0 && stdout.contains("id 7"), "{stdout}{stderr}");
     assert!(

@@ -1,4 +1,4 @@
-//! What a crash would repeat is found at the end of its topic, and left out.
+//! Records that a crash would repeat are found at the end of their topic, and skipped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ use crate::support::wait::{DEADLINE, eventually};
 const BACKLOG: Backlog = Backlog { key_count: 200 };
 /// Of the transaction that [`kill_in_a_transaction`] interrupts.
 const ROWS: u64 = 30_000;
-/// How many records are on their way at most: a backlog takes a while.
+/// Maximum number of records in flight: a backlog takes a while.
 const WINDOW: usize = 100;
 const HEADER: &str = "outboxd.position";
 
@@ -44,12 +44,12 @@ fn relays_killed_in_the_middle_of_a_backlog_send_each_row_once() {
         let relay = Relay::start(&deduping(&db, kafka()));
         db.wait_until_confirmed();
         assert_eq!(BACKLOG.check(&kafka().records(&topic), 0..50_000), 0, "repeats");
-        relay.wait_for_stderr("were in Kafka already and are not sent twice");
+        relay.wait_for_stderr("are already in Kafka and were skipped");
         assert_eq!(relay.stop(), 0);
     }
 }
 
-/// The repeats are there without it, and tell what they are.
+/// Without deduplication the repeats are in the topic, and their positions identify them.
 #[test]
 fn a_repeat_has_the_position_of_its_first_occurrence() {
     let db = Outbox::create(postgres18());
@@ -222,14 +222,14 @@ fn what_kafka_wrote_without_answering_is_not_sent_twice() {
     let relay = Relay::start(&deduping(&db, &kafka));
     db.wait_until_confirmed();
     assert_eq!(BACKLOG.check(&kafka.records(&topic), 0..20), 0, "repeats");
-    relay.wait_for_stderr("were in Kafka already and are not sent twice");
+    relay.wait_for_stderr("are already in Kafka and were skipped");
     assert_eq!(relay.stop(), 0);
 }
 
 /// More than a request has that is not one to produce.
 const PRODUCE_BYTES: u64 = 1_000;
 
-/// What the system has received for the server at this port, and the server has not read.
+/// Returns the number of bytes that the system has received for the server at this port, and the server has not read.
 fn unread_bytes(port: u16) -> u64 {
     let sockets =
         ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
@@ -265,7 +265,7 @@ fn a_topic_that_may_not_be_read_is_told_and_sent_again() {
     relay.kill();
     BACKLOG.insert(&db, 0..ROWS, ROWS);
     let mut relay = Relay::start(&config);
-    let said = relay.wait_for_stderr("what is not found there is sent again");
+    let said = relay.wait_for_stderr("rows that are not found are sent again");
     assert!(said.contains(&topic) && said.contains("authoriz"), "{said}");
     kafka.wait_for_count(&topic, 1_000);
     relay.kill();

@@ -39,7 +39,7 @@ fn without_the_extension_the_start_ends() {
     let report: Value = serde_json::from_str(&report).unwrap();
     let mut checks = report["checks"].as_array().unwrap().iter();
     let told = checks.find(|check| check["code"] == "PG048").unwrap();
-    assert!(told["outcome"] == "failure" && told["cure"].as_str().unwrap().contains(cure), "{told}");
+    assert!(told["outcome"] == "failure" && told["fix"].as_str().unwrap().contains(cure), "{told}");
     let mut relay = Relay::start(&config);
     assert_eq!(relay.wait_for_exit(DEADLINE), 3);
     relay.wait_for_stderr(cure);

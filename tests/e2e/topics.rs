@@ -1,5 +1,5 @@
-//! What may happen to topics: more partitions, deleted and made anew, shared, with small limits; and brokers that cannot be
-//! reached where they say.
+//! Changes of topics: more partitions, deleted and created again, shared, with small limits; and brokers that cannot be
+//! reached at their advertised address.
 
 use outboxd::internals::kafka::partition_of;
 use outboxd::internals::throwaway::unused_port;
@@ -58,7 +58,7 @@ fn more_partitions_lose_nothing() {
     assert!(records.iter().any(|record| record.partition > 0), "the new ones are used");
 }
 
-/// Offsets that begin anew prove nothing of a record: it is sent again, with another producer.
+/// Offsets that restart at zero prove nothing about a record: it is sent again, with another producer.
 #[test]
 fn a_topic_that_is_deleted_and_made_anew_gets_what_comes_then() {
     let db = Outbox::create(postgres15());
@@ -136,7 +136,7 @@ const CREATION: [(&str, &str); 6] = [
     ("topic.creation.wide.cleanup.policy", "compact"),
 ];
 
-/// How many replicas each of its partitions has, and its `cleanup.policy`.
+/// Returns the number of replicas of each partition, and the `cleanup.policy`.
 fn made(topic: &str) -> (Vec<usize>, String) {
     let admin = admin();
     let facts = admin.inner().fetch_metadata(Some(topic), DEADLINE).unwrap();

@@ -29,7 +29,8 @@ fn published(db: &Outbox) -> Vec<String> {
     kafka().records(&db.topic("order")).iter().map(|record| record.value().to_owned()).collect()
 }
 
-/// Recovers from an archive that has nothing, and so becomes a primary on a timeline of its own. Nobody gets in before.
+/// Makes the server recover from an archive that has nothing, and so become a primary on a timeline of its own. No
+/// client can connect before.
 fn promote_at_the_next_start(server: &ThrowawayPostgres) {
     let data = server.folder().join("data");
     fs::write(data.join("recovery.signal"), "").unwrap();
@@ -187,8 +188,9 @@ fn write_unseen(db: &Outbox, sql: &str) {
     });
 }
 
-/// From now on each commit waits for a standby that does not exist. PostgreSQL's processes apply a setting one after the other, so
-/// a probe commits repeatedly until one of its commits waits. It locks a row, since only a commit that has written WAL waits.
+/// Makes each later commit wait for a standby that does not exist. PostgreSQL's processes apply a setting one after the
+/// other, so a probe commits repeatedly until one of its commits waits. It locks a row, since only a commit that has
+/// written WAL waits.
 fn hold_commits(db: &Outbox) -> JoinHandle<()> {
     set(db, "synchronous_standby_names = 'nobody'");
     let (address, waits) = (db.address().clone(), Arc::new(AtomicBool::new(false)));

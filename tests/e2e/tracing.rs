@@ -1,4 +1,4 @@
-//! Traces: the row's goes on in the record, and a collector sees the way between them.
+//! Traces: the row's trace continues in the record, and a collector sees the way between them.
 
 use outboxd::internals::throwaway::unused_port;
 
@@ -19,7 +19,7 @@ fn context() -> String {
     format!("traceparent=00-{TRACE}-{SPAN}-01\ntracestate=congo=t61rcWkgMzE\n")
 }
 
-/// Rows of the outbox, in one transaction; each says this of its span.
+/// Inserts rows of the outbox in one transaction, each with this span context.
 fn insert(db: &Outbox, count: i32, context: Option<&str>) {
     let sql = "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, tracingspancontext)
                SELECT gen_random_uuid(), 'order', n::text, 'Made', '{}', $2 FROM generate_series(1, $1) n";
@@ -32,7 +32,7 @@ fn traced_outbox() -> Outbox {
     db
 }
 
-/// Trace, span and flags of a `traceparent`.
+/// Returns trace, span and flags of a `traceparent`.
 fn parts(traceparent: &str) -> [String; 3] {
     let parts: Vec<_> = traceparent.split('-').skip(1).map(str::to_owned).collect();
     parts.try_into().unwrap()
@@ -151,7 +151,7 @@ fn a_collector_that_hangs_or_is_down_holds_no_event_back() {
         let said = relay.stop_and_tell();
         // Who is not answered has a request in hand when its time is over.
         assert_eq!(
-            said.contains("the collector has not taken them before the end"),
+            said.contains("the collector did not accept them before the shutdown"),
             reason == "queue_full",
             "{said}"
         );
@@ -172,7 +172,7 @@ fn what_a_collector_refuses_is_counted_and_told() {
         page.sample(refused) == Some(1.0) && page.sample("relay_spans_exported_total") == Some(1.0)
     });
     let said = relay.stop_and_tell();
-    assert!(said.contains("the collector has refused spans") && said.contains("too old"), "{said}");
+    assert!(said.contains("the collector refused spans") && said.contains("too old"), "{said}");
 }
 
 #[test]

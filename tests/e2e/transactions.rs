@@ -1,4 +1,4 @@
-//! What a transaction holds, whatever its shape and size.
+//! Content of a transaction, in every shape and size.
 
 use outboxd::internals::throwaway::ThrowawayPostgres;
 
@@ -99,6 +99,27 @@ fn memory_does_not_grow_with_the_size_of_a_transaction() {
         small / MIB,
         large / MIB
     );
+}
+
+/// What is in headers counts like what is in values.
+#[test]
+fn memory_has_its_limit_with_large_headers_too() {
+    let db = Outbox::create(postgres18());
+    db.execute("ALTER TABLE outbox ADD note text");
+    let settings = [
+        ("transforms.outbox.table.fields.additional.placement", "note:header"),
+        ("outboxd.inflight.bytes.max", "4194304"),
+    ];
+    let relay = Relay::start(&with(db.config(kafka()), &settings));
+    db.wait_until_streaming();
+    db.execute(
+        "INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload, note)
+         SELECT gen_random_uuid(), 'order', n::text, 'E', '{}', repeat('x', 100000) FROM generate_series(1, 4000) AS n",
+    );
+    db.wait_until_confirmed();
+    let peak = relay.peak_memory_bytes();
+    assert!(peak < 120 * MIB, "{} MiB", peak / MIB);
+    assert_eq!(relay.stop(), 0);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::support::postgres::postgres18;
 use crate::support::relay::{Relay, with};
 use crate::support::wait::{DEADLINE, eventually};
 
-/// How far it was in the table is not known, so all rows of it come; those that nobody asked for do not.
+/// The snapshot's progress in the table is unknown, so all of its rows are sent; rows that were not requested are not.
 #[test]
 fn an_incremental_snapshot_that_debezium_has_not_ended_goes_on() {
     let tables = "CREATE TABLE stock (id int PRIMARY KEY, n int); \
@@ -29,7 +29,7 @@ fn an_incremental_snapshot_that_debezium_has_not_ended_goes_on() {
 
     let signals = [("signal.data.collection", "public.signals"), ("incremental.snapshot.chunk.size", "4")];
     let relay = Relay::start(&with(config.clone(), &signals));
-    relay.wait_for_stderr("Debezium had not ended an incremental snapshot");
+    relay.wait_for_stderr("Debezium had not finished an incremental snapshot");
     let expected: Vec<_> = (3..=10).map(|id| format!(r#"r {{"id":{id}}}"#)).collect();
     eventually(DEADLINE, "all rows that were asked for", || told(&db).len() >= expected.len());
     assert_eq!(relay.stop(), 0);
@@ -37,7 +37,7 @@ fn an_incremental_snapshot_that_debezium_has_not_ended_goes_on() {
 
     store(&db, &topic, Some(&format!("{},{left}}}", sent.trim_end_matches('}'))));
     let relay = Relay::start(&with(config, &[("slot.name", &unheard)]));
-    relay.wait_for_stderr("ask for it again by the signal execute-snapshot");
+    relay.wait_for_stderr("send the signal execute-snapshot again");
     assert_eq!(relay.stop(), 0);
     assert_eq!(told(&db).len(), expected.len());
 }

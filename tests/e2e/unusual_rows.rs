@@ -44,7 +44,7 @@ fn series(from: u32, to: u32) -> String {
     )
 }
 
-/// The numbers in the order in which they have come: one key, so one partition.
+/// Returns the numbers in the order of the records: one key, so one partition.
 fn published(db: &Outbox) -> Vec<u32> {
     kafka().records(&db.topic("order")).iter().map(|record| record.value().parse().unwrap()).collect()
 }

@@ -1,4 +1,4 @@
-//! Kafka's client says that a record is written, and it is not.
+//! Kafka's client reports that a record is written, and it is not.
 
 use std::time::Duration;
 
@@ -57,7 +57,9 @@ fn a_record_that_waits_for_its_topic_holds_up_neither_status_updates_nor_a_stop(
     assert_eq!(relay.wait_for_exit(DEADLINE), 0);
     kafka.resume();
     kafka.wait_until_ready();
-    let _relay = Relay::start(&db.config(&kafka));
+    // The controller may still fence the broker for its silence, and register it again: no broker answers meanwhile.
+    let patience = [("outboxd.startup.timeout.ms", "120000")];
+    let _relay = Relay::start(&with(db.config(&kafka), &patience));
     let records = kafka.read(&db.topic("order"), 2);
     assert_eq!(records.len(), 2, "{records:?}");
 }

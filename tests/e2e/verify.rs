@@ -1,4 +1,4 @@
-//! `outboxd verify`: what it finds on real servers, what it says, and how it ends.
+//! `outboxd verify`: its findings on real servers, its output, and its exit codes.
 
 mod answer;
 mod excuses;
@@ -96,7 +96,7 @@ fn a_row_that_was_passed_over_is_named() {
     relay(&db, &config);
     db.insert(std::slice::from_ref(&lost));
     advance(&db);
-    // A relay says that it has come by.
+    // A relay confirms a position beyond the row.
     relay(&db, &config);
     let running = Relay::start(&config);
     db.wait_until_streaming();
@@ -107,7 +107,7 @@ fn a_row_that_was_passed_over_is_named() {
     let row = db.query("SELECT ctid::text FROM outbox WHERE id::text = $1", &[&lost.id.to_string()]);
     assert_eq!(finding["ctid"], row[0].get::<_, &str>(0));
     assert_eq!(running.stop(), 0);
-    // Nobody reads the slot: what it has not come to may still be sent.
+    // No relay reads the slot: rows behind its position may still be sent.
     db.insert(std::slice::from_ref(&unsent));
     let answer = Answer::of(&config, &[]);
     answer.assert(NO, &[("missing_or_unsent", &lost), ("missing_or_unsent", &unsent)]);

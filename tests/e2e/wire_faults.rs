@@ -70,7 +70,7 @@ fn what_nobody_understands_is_asked_for_again_and_never_passed_over() {
     BACKLOG.check(&kafka().records(&db.topic(Backlog::TYPE)), 0..10);
 }
 
-/// The first relay's machine is gone, and nobody has told the server.
+/// The first relay's machine is gone, and the server is not notified.
 #[test]
 fn a_relay_behind_a_dead_link_is_succeeded_when_the_server_gives_it_up() {
     let server = postgres::start_with(18, &[("wal_sender_timeout", "2s")]);

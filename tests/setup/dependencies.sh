@@ -32,7 +32,7 @@ store_dependencies() {
     for package in "$target"/CACHEDIR.TAG "$target"/.rustc_info.json; do
         [ ! -e "$package" ] || cp -a "$package" "$partial/"
     done
-    cargo clean --quiet --locked --target-dir "$partial" -p outboxd -p outboxd-inbox || return
+    cargo clean --quiet --locked --target-dir "$partial" --workspace || return
     mv "$partial" "$to" || return
     find "$DEPENDENCIES" -mindepth 1 -maxdepth 1 -printf '%T@ %p\n' | sort -rn | tail -n +$((DEPENDENCIES_MAX + 1)) |
         cut -d' ' -f2- | xargs -r rm -rf
@@ -44,5 +44,5 @@ newest_dependencies() {
 }
 
 dependencies_key() {
-    { rustc -vV; cat Cargo.lock Cargo.toml inbox/Cargo.toml .cargo/config.toml; } | sha256sum | cut -c1-16
+    { rustc -vV; cat Cargo.lock Cargo.toml crates/*/Cargo.toml inbox/Cargo.toml .cargo/config.toml; } | sha256sum | cut -c1-16
 }

@@ -30,6 +30,9 @@ need_for_tests() {
     need go golang-go
     # pg_partman makes the partitions of an outbox; PostgreSQL 15 comes with it.
     [ -e /usr/share/postgresql/15/extension/pg_partman.control ] || missing+=(postgresql-15-partman)
+    # The Debian package and its unit.
+    need objdump binutils
+    need systemd-analyze systemd
     # The status page is rendered by it.
     need chromedriver chromium chromium-driver
     [ "$(id -u)" = 0 ] || return 0

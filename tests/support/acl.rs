@@ -15,7 +15,7 @@ pub(crate) enum Operation {
     Describe = 8,
 }
 
-/// What it is allowed on, by its number in the protocol.
+/// Type of the resource of an ACL, by its number in the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resource {
     Topic = 2,
@@ -64,7 +64,7 @@ pub(super) fn revoke(broker: &str, user: &str, (resource, prefix): (Resource, &s
     assert_eq!(answer[12..20], [0, 0, 255, 255, 0, 0, 0, 1], "{answer:?}");
 }
 
-/// A request about so many of them.
+/// Returns the beginning of a request about `count` ACLs.
 fn begin(key: i16, count: usize) -> Vec<u8> {
     let mut request = [key.to_be_bytes(), VERSION.to_be_bytes()].concat();
     request.extend(7_i32.to_be_bytes());

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 
 use super::outbox::Outbox;
 use super::record::Record;
@@ -32,8 +32,9 @@ impl Backlog {
         ));
     }
 
-    /// Commits the events of these numbers in one transaction, and says a position before its commit and behind all that
-    /// came before it. Others write to the server as well: the end of the WAL before the insert would not do.
+    /// Commits the events of these numbers in one transaction. Returns a position before its commit and after
+    /// everything that was committed earlier. The end of the WAL before the insert would not do, since other tests
+    /// write to the server as well.
     pub(crate) fn insert_at(self, db: &Outbox, numbers: Range<u64>) -> Lsn {
         let (key_count, Range { start, end }) = (self.key_count, numbers);
         let sql = format!(
@@ -68,7 +69,7 @@ impl Backlog {
     }
 }
 
-/// Each event is the successor of the one before it, or one that came already.
+/// Asserts that each event is the successor of the one before it, or a repeat.
 #[track_caller]
 fn check_key(key: &str, seen: &[u64], expected: &[u64]) {
     let place = |n: &u64| expected.binary_search(n).unwrap_or_else(|_| panic!("{key}: a strange {n}"));

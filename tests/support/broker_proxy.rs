@@ -5,7 +5,7 @@ use std::thread;
 
 use super::wait::{DEADLINE, eventually};
 
-/// What goes wrong between the producer and its broker, once.
+/// Fault between the producer and its broker, which happens once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The first Produce request for the topic goes no further, and nothing behind it, until it is released.
@@ -19,14 +19,14 @@ pub(crate) enum Fault {
     CommitHeld,
     /// The first EndTxn request is held up until it is released, and its connection breaks.
     CommitDelayed,
-    /// The first EndTxn request is held up until it is released, and nobody answers.
+    /// The first EndTxn request is delayed until it is released, and is not answered.
     CommitUnanswered,
-    /// The partitions do not hear that a transaction has ended until it is released: WriteTxnMarkers requests, which the
-    /// broker sends to itself, go no further.
+    /// The partitions do not receive the end of a transaction until it is released: WriteTxnMarkers requests, which the
+    /// broker sends to itself, are not forwarded.
     MarkersHeld,
 }
 
-/// Stands between a broker that advertises this address and its clients, and forwards what they say.
+/// Proxy between a broker that advertises this address and its clients.
 #[derive(Debug)]
 pub(crate) struct BrokerProxy {
     port: u16,
@@ -58,7 +58,7 @@ const WRITE_TXN_MARKERS: [u8; 2] = [0, 27];
 const DUPLICATE_SEQUENCE_NUMBER: i16 = 46;
 
 impl BrokerProxy {
-    /// In front of the broker that listens, or will listen, at this port of this machine.
+    /// Starts a proxy for the broker that listens, or will listen, at this port of this machine.
     pub(crate) fn start(broker_port: u16, topic: &str, fault: Fault) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -75,12 +75,12 @@ impl BrokerProxy {
         Self { port, stage }
     }
 
-    /// What the broker must advertise.
+    /// Returns the port that the broker must advertise.
     pub(crate) const fn port(&self) -> u16 {
         self.port
     }
 
-    /// For `bootstrap.servers`.
+    /// Returns the value of `bootstrap.servers`.
     pub(crate) fn bootstrap(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
@@ -101,7 +101,7 @@ impl BrokerProxy {
         *lock(&self.stage) = Stage::Over;
     }
 
-    /// Whether it has gone wrong.
+    /// Returns whether the fault has happened.
     pub(crate) fn is_over(&self) -> bool {
         matches!(*lock(&self.stage), Stage::Over)
     }
@@ -134,7 +134,7 @@ fn forward(client: &TcpStream, broker: &TcpStream, stage: &Arc<Mutex<Stage>>, to
     thread::spawn(move || pump(from, &to, |frame| response(&mut lock(&shared), frame, &name)));
 }
 
-/// Until either side is gone.
+/// Forwards frames until either side is closed.
 fn pump(mut from: TcpStream, mut to: &TcpStream, mut change: impl FnMut(Vec<u8>) -> Vec<u8>) {
     while let Ok(frame) = read_frame(&mut from) {
         if to.write_all(&change(frame)).is_err() {
@@ -154,7 +154,7 @@ fn read_frame(from: &mut TcpStream) -> std::io::Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// What of a request goes on to the broker, and what is answered at once.
+/// Returns the frame that is forwarded to the broker for a request, and the answer that is sent at once, if any.
 fn request(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> (Vec<u8>, Option<Vec<u8>>) {
     if let (Stage::Armed(Fault::CommitHeld), Some(who)) = (&*stage, committer(&frame)) {
         *stage = Stage::CommitHeld(who);
@@ -182,7 +182,7 @@ fn request(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> (Vec<u8>, Option<V
     (frame, None)
 }
 
-/// Whether a request is the one that arrives late, and whether its connection breaks.
+/// Returns whether a request is the one that arrives late, and whether its connection breaks.
 fn delays(stage: &mut Stage, frame: &[u8]) -> (bool, bool) {
     let breaks = matches!(stage, Stage::Armed(Fault::CommitDelayed));
     let late = breaks || matches!(stage, Stage::Armed(Fault::CommitUnanswered));
@@ -193,7 +193,7 @@ fn delays(stage: &mut Stage, frame: &[u8]) -> (bool, bool) {
     (delays, breaks)
 }
 
-/// Whether a request must wait.
+/// Returns whether a request must wait.
 fn holds(stage: &Stage, frame: &[u8]) -> bool {
     match stage {
         Stage::Held => true,
@@ -203,13 +203,13 @@ fn holds(stage: &Stage, frame: &[u8]) -> bool {
     }
 }
 
-/// The producer id and the epoch of an EndTxn request, which ends with them and one byte more.
+/// Returns the producer id and the epoch of an EndTxn request, which ends with them and one more byte.
 fn committer(frame: &[u8]) -> Option<[u8; 10]> {
     let end = frame.len().checked_sub(1).filter(|_| frame.get(4..6) == Some(&END_TXN))?;
     frame[end - 10..end].try_into().ok()
 }
 
-/// What a client is given when the broker answers with this.
+/// Returns the frame that the client receives for this answer of the broker.
 fn response(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> Vec<u8> {
     let id = &frame[4..8];
     if let Stage::Asked { first, fault } = stage
@@ -221,8 +221,9 @@ fn response(stage: &mut Stage, frame: Vec<u8>, topic: &str) -> Vec<u8> {
     frame
 }
 
-/// The answer of a broker that knows the sequence number and not where the record is. Behind the topic's name come the
-/// number of partitions (one byte), the partition's index, its error code and the offset.
+/// Returns the answer of a broker that recognizes the sequence number and does not know the record's offset. The
+/// topic's name is followed by the number of partitions (one byte), the partition's index, its error code and the
+/// offset.
 fn without_offset(answer: &[u8], topic: &str) -> Vec<u8> {
     let mut answer = answer.to_vec();
     let name = answer.windows(topic.len()).position(|part| part == topic.as_bytes()).unwrap();

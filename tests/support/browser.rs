@@ -12,7 +12,7 @@ use super::programs::spawn;
 use super::wait::{DEADLINE, eventually};
 use super::watcher::Watcher;
 
-/// How a page is looked at. No script of a page is run.
+/// Window and color scheme with which a page is viewed. No script of a page is run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look {
     pub(crate) width: u32,
@@ -58,17 +58,17 @@ impl Browser {
         self.command("/url", &json!({ "url": url }));
     }
 
-    /// What a person can read.
+    /// Returns the visible text of the page.
     pub(crate) fn text(&self) -> String {
         self.evaluate("document.body.innerText").as_str().unwrap().to_owned()
     }
 
-    /// What an expression comes to in the page.
+    /// Evaluates an expression in the page and returns its value.
     pub(crate) fn evaluate(&self, expression: &str) -> Value {
         self.command("/execute/sync", &json!({ "script": format!("return {expression}"), "args": [] }))
     }
 
-    /// What is seen, as PNG.
+    /// Returns the visible page as PNG.
     pub(crate) fn screenshot(&self) -> Vec<u8> {
         let page = try_get(self.port, &format!("/session/{}/screenshot", self.session)).unwrap();
         BASE64_STANDARD.decode(page.json()["value"].as_str().unwrap()).unwrap()

@@ -1,4 +1,4 @@
-//! What is fetched from Maven Central once, and kept for all processes.
+//! Cache of the files that are fetched from Maven Central once for all processes.
 
 use std::env;
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::programs::reason;
 
-/// A folder of the cache, which `fill` fills once: in the first process that asks, while the others wait.
+/// Returns a folder of the cache. `fill` fills it once, in the first process that asks, while the others wait.
 pub(crate) fn cached(name: &str, fill: impl FnOnce(&Path)) -> PathBuf {
     let cache = cache_folder();
     let home = cache.join(name);
@@ -29,7 +29,7 @@ pub(crate) fn cached(name: &str, fill: impl FnOnce(&Path)) -> PathBuf {
     home
 }
 
-/// Runs a command to its end; what it said is shown when it fails.
+/// Runs a command to its end. Its output is shown if it fails.
 pub(crate) fn run(what: &str, command: &mut Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{}", reason(command, &error)));
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));

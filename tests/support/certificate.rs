@@ -24,12 +24,12 @@ impl Authority {
         Self { certificate, key }
     }
 
-    /// For `database.sslrootcert`.
+    /// Returns the value of `database.sslrootcert`.
     pub(crate) fn pem(&self) -> String {
         text(self.certificate.to_pem())
     }
 
-    /// A certificate for 127.0.0.1 and for `name`: a host name, or the role of a client certificate.
+    /// Issues a certificate for 127.0.0.1 and for `name`: a host name, or the role of a client certificate.
     pub(crate) fn issue(&self, name: &str) -> Certificate {
         let key = key().unwrap();
         let certificate = self.sign(name, &key).unwrap();

@@ -28,7 +28,7 @@ impl Collector {
         Self::answering(ExportTraceServiceResponse::default())
     }
 
-    /// One that refuses a span of each request, and says so.
+    /// Starts a collector that refuses a span of each request and reports the refusal.
     pub(crate) fn start_refusing(reason: &str) -> Self {
         let partial = ExportTracePartialSuccess { rejected_spans: 1, error_message: reason.to_owned() };
         Self::answering(ExportTraceServiceResponse { partial_success: Some(partial) })
@@ -48,7 +48,7 @@ impl Collector {
         })
     }
 
-    /// One that takes connections and never answers.
+    /// Starts a collector that accepts connections and never answers.
     pub(crate) fn start_silent() -> Self {
         let held = Mutex::new(Vec::new());
         Self::serve(move |stream, _| held.lock().unwrap().push(stream))
@@ -62,17 +62,17 @@ impl Collector {
         Self { port, taken }
     }
 
-    /// The value of `OTEL_EXPORTER_OTLP_ENDPOINT`.
+    /// Returns the value of `OTEL_EXPORTER_OTLP_ENDPOINT`.
     pub(crate) fn endpoint(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// The request lines and headers.
+    /// Returns the request lines and headers.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.taken.lock().unwrap().heads.clone()
     }
 
-    /// The attributes of who has sent them.
+    /// Returns the attributes of the senders' resources.
     pub(crate) fn resources(&self) -> Vec<Vec<(String, String)>> {
         let taken = self.taken.lock().unwrap();
         let resources = taken.spans.iter().filter_map(|spans| spans.resource.as_ref());
@@ -92,18 +92,18 @@ impl Collector {
         taken.spans.iter().flat_map(|it| &it.scope_spans).flat_map(|it| it.spans.clone()).collect()
     }
 
-    /// The span of this name in this trace.
+    /// Returns the span of this name in this trace.
     pub(crate) fn span(&self, name: &str, trace: &str) -> Option<Span> {
         self.spans().into_iter().find(|span| span.name == name && hex(&span.trace_id) == trace)
     }
 }
 
-/// As `traceparent` has ids.
+/// Returns an id in the form of `traceparent`.
 pub(crate) fn hex(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// An attribute of a span, as text.
+/// Returns an attribute of a span as text.
 pub(crate) fn attribute(span: &Span, name: &str) -> Option<String> {
     let found = span.attributes.iter().find(|attribute| attribute.key == name)?;
     Some(shown(found.value.as_ref().and_then(|value| value.value.as_ref())))

@@ -1,5 +1,5 @@
 use outboxd::internals::postgres::{Connection, ReplicationStream, TlsSetup};
-use outboxd::internals::replication::StartReplication;
+use pg_replication::replication::StartReplication;
 use tokio::runtime::{Builder, Runtime};
 
 use super::outbox::Outbox;

@@ -24,7 +24,7 @@ pub(crate) struct Post {
 }
 
 impl Hooks {
-    /// One that answers with this status until it is told another one.
+    /// Starts a server that answers with this status until another one is set.
     pub(crate) fn start(status: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -54,7 +54,7 @@ impl Hooks {
         self.port
     }
 
-    /// Everything that was posted, whatever was answered.
+    /// Returns all posted requests, whatever they were answered with.
     pub(crate) fn posts(&self) -> Vec<Post> {
         self.posts.lock().unwrap().clone()
     }

@@ -17,19 +17,19 @@ impl Page {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
-    /// The sample of this series in a page of metrics, as it is written there.
+    /// Returns the sample of this series in a page of metrics. The series is written as in the page.
     pub(crate) fn sample(&self, series: &str) -> Option<f64> {
         let value = self.body.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         value.map(|value| value.split(' ').next().unwrap_or_default().parse().unwrap())
     }
 }
 
-/// `None` while nobody listens.
+/// Requests a page; returns `None` while no server listens.
 pub(crate) fn try_get(port: u16, path: &str) -> Option<Page> {
     ask(port, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
 }
 
-/// The same for who wants another form.
+/// Requests a page in another format.
 pub(crate) fn try_get_as(port: u16, path: &str, accept: &str) -> Option<Page> {
     ask(
         port,
@@ -37,7 +37,7 @@ pub(crate) fn try_get_as(port: u16, path: &str, accept: &str) -> Option<Page> {
     )
 }
 
-/// Any other request, with a body of JSON.
+/// Sends any other request, with a JSON body.
 #[track_caller]
 pub(crate) fn send(port: u16, method: &str, path: &str, body: &str) -> Page {
     let request = format!(

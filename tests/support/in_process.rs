@@ -12,8 +12,8 @@ use tokio::runtime::Builder;
 use super::relay::Config;
 use super::wait::{DEADLINE, eventually};
 
-/// A relay on a thread of the test's own process, which can be told more than a process can be by signals. Stopped when
-/// dropped.
+/// Relay on a thread of the test's own process. Unlike a process, it can be controlled by more than signals. Stopped
+/// when dropped.
 #[derive(Debug)]
 pub(crate) struct RelayInProcess {
     control: Control,
@@ -52,7 +52,7 @@ impl RelayInProcess {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Says what it is to do.
+    /// Sets the target of the relay.
     pub(crate) fn set(&self, target: Target) {
         self.control.set(target);
     }
@@ -70,7 +70,7 @@ impl RelayInProcess {
         self.wait_for(&Phase::Paused);
     }
 
-    /// What is counted.
+    /// Returns the metrics in text form.
     pub(crate) fn metrics(&self) -> String {
         self.metrics.observe(&self.status.snapshot(), std::time::SystemTime::now());
         self.metrics.encode().unwrap()

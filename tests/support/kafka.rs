@@ -4,15 +4,16 @@ mod topics;
 mod transactions;
 
 use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::LazyLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outboxd::internals::throwaway::unused_port;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 
@@ -20,18 +21,18 @@ use super::kafka_home::{copy_folder, java, kafka_home, properties, version};
 use super::programs::spawn;
 use super::record::Record;
 use super::wait::{DEADLINE, eventually, eventually_some};
-use super::watcher::{Watcher, signal};
+use super::watcher::{self, Watcher, signal};
 
 static KAFKA: LazyLock<Kafka> = LazyLock::new(Kafka::start);
 
-/// How long one question to the broker may take before it is asked again.
+/// Maximum duration of one request to the broker before it is repeated.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// What is committed has its markers by then, if no more is committed meanwhile.
+/// Time after which committed transactions have their markers, if no other transaction is committed meanwhile.
 pub(crate) const MARKERS_WRITTEN: Duration = Duration::from_secs(5);
 /// Far less than the time after which brokers abort a transaction that is left open.
 pub(crate) const DECIDED_WITHIN: Duration = Duration::from_secs(20);
 
-/// The broker that the tests of this process share. Its topics are created on first use with three partitions.
+/// Returns the broker that the tests of this process share. Its topics are created on first use with three partitions.
 pub(crate) fn kafka() -> &'static Kafka {
     &KAFKA
 }
@@ -48,31 +49,32 @@ pub(crate) struct Kafka {
 }
 
 impl Kafka {
-    /// Which one it is.
+    /// Returns the version of Kafka that is tested with.
     #[allow(dead_code, reason = "only benchmarks tell it")]
     pub(crate) fn version() -> String {
         version()
     }
 
-    /// A broker of the test's own, to stop and kill.
+    /// Starts a broker of the test's own, which the test can stop and kill.
     pub(crate) fn start() -> Self {
         let port = unused_port().unwrap();
         Self::start_at(port, port)
     }
 
-    /// The same with more options for its virtual machine.
+    /// Starts a broker with more options for its virtual machine.
     pub(crate) fn start_with(jvm: &'static [&'static str]) -> Self {
         let port = unused_port().unwrap();
         Self::launch(port, port, jvm, |_, _| String::new())
     }
 
-    /// A broker that listens at one port of this machine and tells its clients to connect to another.
+    /// Starts a broker that listens at one port of this machine and advertises another to its clients.
     pub(crate) fn start_at(port: u16, advertised_port: u16) -> Self {
         Self::launch(port, advertised_port, &[], |_, _| String::new())
     }
 
-    /// A broker with a second listener, for clients that come through a proxy at `proxy_port`; the others come to the first.
-    /// After a kill it is taken for a new broker when the old one's session is over: 3 s.
+    /// Starts a broker with a second listener for clients that connect through a proxy at `proxy_port`; other clients
+    /// use the first listener. After a kill, the controller accepts it as a new broker when the old one's session is
+    /// over: 3 s.
     pub(crate) fn start_behind(door_port: u16, proxy_port: u16) -> Self {
         let port = unused_port().unwrap();
         Self::launch(port, port, &[], |_, controller| {
@@ -83,13 +85,14 @@ impl Kafka {
                  listener.security.protocol.map=PLAINTEXT:PLAINTEXT,DOOR:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
                  inter.broker.listener.name=PLAINTEXT\n\
                  broker.heartbeat.interval.ms=500\n\
-                 broker.session.timeout.ms=3000\n"
+                 broker.session.timeout.ms=3000\n\
+                 group.min.session.timeout.ms=1000\n"
             )
         })
     }
 
-    /// A broker with more lines of `server.properties`, of which the last one of a name wins. They are made from its folder
-    /// and its controller's port.
+    /// Starts a broker with more lines of `server.properties`; the last line of a name wins. The lines are made from
+    /// its folder and its controller's port.
     pub(super) fn start_configured(
         port: u16,
         advertised_port: u16,
@@ -98,7 +101,7 @@ impl Kafka {
         Self::launch(port, advertised_port, &[], more)
     }
 
-    fn launch(
+    pub(super) fn launch(
         port: u16,
         advertised_port: u16,
         jvm: &'static [&'static str],
@@ -117,23 +120,23 @@ impl Kafka {
         kafka
     }
 
-    /// For `bootstrap.servers`.
+    /// Returns the value of `bootstrap.servers`.
     pub(crate) fn bootstrap(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// The folder that holds everything of this broker.
+    /// Returns the folder with all files of this broker.
     pub(crate) fn folder(&self) -> &Path {
         self.watcher.folder()
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL and waits until the process has ended.
     pub(crate) fn kill(&mut self) {
         self.process().kill().unwrap();
         self.reap();
     }
 
-    /// SIGTERM, and waits until it has left.
+    /// Sends SIGTERM and waits until the process has ended.
     pub(crate) fn stop(&mut self) {
         signal(self.process(), "TERM");
         eventually(DEADLINE, "Kafka has stopped", || self.process().try_wait().unwrap().is_some());
@@ -154,27 +157,27 @@ impl Kafka {
         self.wait_until_ready();
     }
 
-    /// SIGSTOP: connections stay, nothing answers.
+    /// Sends SIGSTOP: connections stay open, requests are not answered.
     pub(crate) fn pause(&mut self) {
-        signal(self.process(), "STOP");
+        watcher::pause(self.process());
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub(crate) fn resume(&mut self) {
         signal(self.process(), "CONT");
     }
 
-    /// What the broker has logged, warnings and above.
+    /// Returns the broker's log: warnings and above.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.watcher.folder().join("kafka.log")).unwrap()
     }
 
-    /// The committed records of every topic that is not Kafka's own.
+    /// Returns the committed records of every topic that is not Kafka's own.
     pub(crate) fn all_records(&self) -> Vec<Record> {
         self.records_where(None, |name| !name.starts_with("__"))
     }
 
-    /// How many offsets the topic has given out; cheaper than reading its records.
+    /// Returns the number of offsets that the topic has assigned; cheaper than reading its records.
     pub(crate) fn record_count(&self, topic: &str) -> i64 {
         record_count(&self.consumer(), topic)
     }
@@ -193,7 +196,7 @@ impl Kafka {
         self.produce_all([record]);
     }
 
-    /// The same with several, in their order.
+    /// Produces several records in their order.
     pub(crate) fn produce_all<'r>(&self, records: impl IntoIterator<Item = BaseRecord<'r, [u8], [u8]>>) {
         let mut config = self.client();
         config.set("partitioner", "murmur2_random").set("max.in.flight", "1");
@@ -210,7 +213,7 @@ impl Kafka {
         self.read_within(DEADLINE, topic, count)
     }
 
-    /// The same with a deadline of its own.
+    /// Waits for records like `read`, with a deadline of its own.
     #[track_caller]
     pub(crate) fn read_within(&self, within: Duration, topic: &str, count: usize) -> Vec<Record> {
         let consumer = self.consumer();
@@ -224,17 +227,17 @@ impl Kafka {
         })
     }
 
-    /// The committed records that the topic has now, by partition and offset; none when there is no such topic.
+    /// Returns the current committed records of the topic, by partition and offset; none if the topic does not exist.
     pub(crate) fn records(&self, topic: &str) -> Vec<Record> {
         self.records_where(Some(topic), |name| name == topic)
     }
 
-    /// The committed records of every topic whose name begins so, by topic, partition and offset.
+    /// Returns the committed records of every topic with this prefix, by topic, partition and offset.
     pub(crate) fn records_of_prefix(&self, prefix: &str) -> Vec<Record> {
         self.records_where(None, |name| name.starts_with(prefix))
     }
 
-    /// Of all topics, or of one: the shared broker has thousands.
+    /// Returns the committed records of all topics, or of one: the shared broker has thousands of topics.
     fn records_where(&self, one: Option<&str>, wanted: impl Fn(&str) -> bool) -> Vec<Record> {
         let consumer = self.consumer();
         let metadata = consumer.fetch_metadata(one, DEADLINE).unwrap();
@@ -248,7 +251,7 @@ impl Kafka {
         read_to_end(&consumer, assignment.count())
     }
 
-    /// The end of each of these topics' partitions; `None` when the broker does not tell within this time.
+    /// Returns the end of each of these topics' partitions; `None` if the broker does not answer in time.
     pub(crate) fn try_ends(
         consumer: &BaseConsumer,
         places: &[(String, i32)],
@@ -259,7 +262,7 @@ impl Kafka {
         ends.map(|watermarks| watermarks.ok().map(|(_, high)| high)).collect()
     }
 
-    /// A consumer that is not assigned anything.
+    /// Returns a consumer without assignments.
     pub(crate) fn consumer(&self) -> BaseConsumer {
         self.consumer_of(&mut self.client())
     }
@@ -279,14 +282,17 @@ impl Kafka {
         config
     }
 
+    /// Waits until the broker answers. Each attempt has a client of its own: a client that has received the advertised
+    /// address connects to that address from then on, and in some tests no process listens there.
     pub(crate) fn wait_until_ready(&mut self) {
-        let consumer = self.consumer();
-        eventually(DEADLINE, "Kafka answers", || {
+        let began = Instant::now();
+        eventually_some(DEADLINE + REQUEST_TIMEOUT, "Kafka answers", || {
             let left = self.process().try_wait().unwrap();
             assert!(left.is_none(), "Kafka has left, {left:?}: {}", self.log());
-            consumer
-                .fetch_metadata(None, REQUEST_TIMEOUT)
-                .is_ok_and(|metadata| !metadata.brokers().is_empty())
+            assert!(began.elapsed() < DEADLINE, "Kafka does not answer: {}", self.log());
+            TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok()?;
+            let metadata = self.consumer().fetch_metadata(None, REQUEST_TIMEOUT).ok()?;
+            (!metadata.brokers().is_empty()).then_some(())
         });
     }
 
@@ -311,7 +317,7 @@ impl Drop for Kafka {
     }
 }
 
-/// By the end of each partition.
+/// Returns the sum of the ends of the partitions.
 fn record_count(consumer: &BaseConsumer, topic: &str) -> i64 {
     let metadata = consumer.fetch_metadata(Some(topic), DEADLINE).unwrap();
     let partitions =
@@ -329,6 +335,10 @@ fn read_to_end(consumer: &BaseConsumer, partition_count: usize) -> Vec<Record> {
         match consumer.poll(DEADLINE) {
             Some(Ok(message)) => records.push(Record::from(&message)),
             Some(Err(KafkaError::PartitionEOF(_))) => ended_count += 1,
+            // On a busy machine a connection may break; the client connects again.
+            Some(Err(KafkaError::MessageConsumption(
+                RDKafkaErrorCode::AllBrokersDown | RDKafkaErrorCode::BrokerTransportFailure,
+            ))) => {}
             Some(Err(error)) => panic!("cannot read: {error}"),
             None => panic!("{} partitions have not come to their end", partition_count - ended_count),
         }

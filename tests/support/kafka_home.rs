@@ -20,19 +20,20 @@ const ARCHIVE: &str = "classes.jsa";
 /// Any UUID in Kafka's base64 form; each broker stands alone, so they may share it.
 const CLUSTER_ID: &str = "b3V0Ym94ZC1vdXRib3gxMA";
 
-/// Which Kafka is tested with: 4.3.1 by default, another with `OUTBOXD_TEST_KAFKA`.
+/// Returns the version of Kafka that is tested with: 4.3.1 by default, another with `OUTBOXD_TEST_KAFKA`.
 pub(super) fn version() -> String {
     env::var("OUTBOXD_TEST_KAFKA").unwrap_or_else(|_| TOOLS.to_owned())
 }
 
-/// A folder with the jars of Kafka and its tools in `libs`, its logging configuration, and `formatted`, an empty broker's data.
+/// Returns a folder with the jars of Kafka and its tools in `libs`, its logging configuration, and `formatted`, an
+/// empty broker's data.
 ///
-/// Fetched from Maven Central by the first process that asks, and kept for all.
+/// The first process that asks fetches it from Maven Central for all processes.
 pub(super) fn kafka_home() -> PathBuf {
     home_of(&version())
 }
 
-/// The folder whose tools can be run, whatever Kafka is tested with.
+/// Returns the folder whose tools can be run, whatever Kafka is tested with.
 pub(super) fn tools_home() -> PathBuf {
     home_of(TOOLS)
 }
@@ -47,7 +48,8 @@ fn home_of(version: &str) -> PathBuf {
     home
 }
 
-/// The Java virtual machine with Kafka's jars: small, and with the archive of their classes twice as quick to start.
+/// Returns the command of the Java virtual machine with Kafka's jars. It is small, and with the archive of their
+/// classes it starts twice as fast.
 pub(super) fn java(home: &Path) -> Command {
     let mut command = bare_java();
     command.arg(format!(
@@ -69,8 +71,8 @@ fn with_jars(mut command: Command, home: &Path) -> Command {
     command
 }
 
-/// `server.properties` of a single broker that is its own controller. It keeps records however old their timestamps are,
-/// which are those of rows.
+/// Returns the `server.properties` of a single broker that is its own controller. The broker retains records however
+/// old their timestamps are, which are those of rows.
 pub(super) fn properties(port: u16, advertised_port: u16, controller_port: u16, log_folder: &Path) -> String {
     format!(
         "process.roles=broker,controller\n\
@@ -106,7 +108,8 @@ fn fetch(home: &Path, version: &str) {
     run("mvn", &mut maven);
 }
 
-/// Formatting costs the start of a virtual machine, so it is done once: the result holds no path and no port.
+/// Formats the storage once, since formatting costs the start of a virtual machine. The result contains no path and no
+/// port.
 fn format_storage(home: &Path) {
     let file = home.join("format.properties");
     fs::write(&file, properties(9092, 9092, 9093, &home.join("formatted"))).unwrap();
@@ -115,7 +118,7 @@ fn format_storage(home: &Path) {
     run("kafka.tools.StorageTool", &mut format);
 }
 
-/// The name of the folder beside this one that has the archive of its classes.
+/// Returns the name of the folder beside this one that has the archive of its classes.
 fn archive_of(home: &Path) -> String {
     format!("{}-classes", home.file_name().unwrap().display())
 }

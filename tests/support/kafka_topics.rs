@@ -1,4 +1,4 @@
-//! What tests do with topics.
+//! Operations on topics for the tests.
 
 use rdkafka::admin::{
     AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication,
@@ -30,7 +30,7 @@ impl Kafka {
         results.into_iter().for_each(|result| drop(result.unwrap()));
     }
 
-    /// Gives a topic more partitions; so many in all.
+    /// Increases the number of a topic's partitions to `partition_count`.
     pub(crate) fn add_partitions(&self, name: &str, partition_count: usize) {
         let partitions = NewPartitions::new(name, partition_count);
         let options = AdminOptions::new().operation_timeout(Some(DEADLINE));
@@ -72,7 +72,7 @@ impl Kafka {
         eventually(DEADLINE, "the topics are deleted", || self.own_topics().is_empty());
     }
 
-    /// The names of the topics that begin so, in order.
+    /// Returns the names of the topics with this prefix, in order.
     pub(crate) fn topics(&self, prefix: &str) -> Vec<String> {
         let consumer = self.consumer();
         let metadata = consumer.fetch_metadata(None, DEADLINE).unwrap();

@@ -1,4 +1,4 @@
-//! What tests see of Kafka's transactions, and how they end one as an operator does.
+//! Queries of Kafka's transactions for the tests, and the abort of one as an operator does it.
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
@@ -8,8 +8,8 @@ use super::super::wait::{DEADLINE, eventually_eq};
 use super::{DECIDED_WITHIN, Kafka};
 
 impl Kafka {
-    /// How many records there are that no transaction has committed or aborted yet, or that lie behind one, in the topics whose
-    /// name begins so.
+    /// Returns the number of records in the topics with this prefix that no transaction has committed or aborted yet,
+    /// or that are behind such a record.
     pub(crate) fn undecided_count(&self, prefix: &str) -> i64 {
         let (committed, all) =
             (self.consumer(), self.consumer_of(self.client().set("isolation.level", "read_uncommitted")));
@@ -43,7 +43,21 @@ impl Kafka {
         count
     }
 
-    /// `kafka-transactions.sh abort`.
+    /// Runs a command line of Kafka's tools, such as `kafka-topics.sh …`, as a shell would.
+    pub(crate) fn run_tool(&self, line: &str) {
+        let (script, rest) = line.split_once(' ').unwrap();
+        assert!(rest.contains(&format!("--bootstrap-server {} ", self.bootstrap())), "{line}");
+        let class = match script {
+            "kafka-topics.sh" => "org.apache.kafka.tools.TopicCommand",
+            "kafka-configs.sh" => "kafka.admin.ConfigCommand",
+            other => panic!("{other} is not known here"),
+        };
+        let mut command = java(&tools_home());
+        command.arg(class).args(rest.split_whitespace());
+        run(line, &mut command);
+    }
+
+    /// Runs `kafka-transactions.sh abort`.
     fn abort_from(&self, (topic, partition): (&str, i32), offset: i64) {
         let (partition, offset) = (partition.to_string(), offset.to_string());
         let mut command = java(&tools_home());

@@ -14,7 +14,7 @@ use super::wait::{DEADLINE, let_pass};
 
 type Cluster = MockCluster<'static, DefaultProducerContext>;
 
-/// librdkafka's own cluster inside this process: brokers that answer as they are told.
+/// Cluster of librdkafka's own mock brokers inside this process. The test sets their answers.
 pub(crate) struct MockKafka {
     cluster: Cluster,
 }
@@ -24,12 +24,12 @@ impl MockKafka {
         Self { cluster: MockCluster::new(brokers).unwrap() }
     }
 
-    /// For `bootstrap.servers`.
+    /// Returns the value of `bootstrap.servers`.
     pub(crate) fn bootstrap(&self) -> String {
         self.cluster.bootstrap_servers()
     }
 
-    /// A topic whose partitions are led by the brokers in turn.
+    /// Creates a topic whose partitions are led by the brokers in turn.
     pub(crate) fn create_topic(&self, name: &str, partitions: i32, brokers: i32) {
         self.request(|cluster| cluster.create_topic(name, partitions, 1));
         for partition in (0..partitions).filter(|_| brokers > 1) {
@@ -44,28 +44,28 @@ impl MockKafka {
         change(&self.cluster).unwrap();
     }
 
-    /// Another broker leads this partition from now on.
+    /// Makes another broker the leader of this partition.
     pub(crate) fn move_leader(&self, topic: &str, partition: i32, broker: i32) {
         self.cluster.partition_leader(topic, partition, Some(broker)).unwrap();
     }
 
-    /// Another broker coordinates the transactions of this id from now on.
+    /// Makes another broker the coordinator of the transactions of this id.
     pub(crate) fn move_coordinator(&self, transactional_id: &str, broker: i32) {
         let id = MockCoordinator::Transaction(transactional_id.to_owned());
         self.cluster.coordinator(id, broker).unwrap();
     }
 
-    /// The next requests to produce are answered so, one after another.
+    /// Answers the next Produce requests with this error code, one after another.
     pub(crate) fn refuse_produce(&self, code: RDKafkaRespErr, times: usize) {
         self.cluster.request_errors(RDKafkaApiKey::Produce, &vec![code; times]);
     }
 
-    /// From now on they are answered as they should be.
+    /// Answers Produce requests correctly again.
     pub(crate) fn recover(&self) {
         self.cluster.clear_request_errors(RDKafkaApiKey::Produce);
     }
 
-    /// Brokers of a time when nothing newer was known.
+    /// Limits the brokers to these versions of requests, like older brokers.
     pub(crate) fn speak_at_most(&self, versions: &[(RDKafkaApiKey, i16)]) {
         for (request, newest) in versions {
             self.cluster.apiversion(*request, None, Some(*newest)).unwrap();
@@ -80,12 +80,12 @@ impl MockKafka {
         self.cluster.broker_up(id).unwrap();
     }
 
-    /// Everything in the topic, by partition and offset.
+    /// Returns all records of the topic, by partition and offset.
     pub(crate) fn records(&self, topic: &str) -> Vec<Record> {
         self.read(Some(topic))
     }
 
-    /// Everything in all topics, by topic, partition and offset.
+    /// Returns all records of all topics, by topic, partition and offset.
     pub(crate) fn all_records(&self) -> Vec<Record> {
         self.read(None)
     }
@@ -116,7 +116,7 @@ impl MockKafka {
         records
     }
 
-    /// How many records each partition has.
+    /// Returns the number of records of each partition.
     pub(crate) fn counts(&self, topic: &str) -> BTreeMap<i32, i64> {
         let consumer: BaseConsumer =
             ClientConfig::new().set("bootstrap.servers", self.bootstrap()).create().unwrap();

@@ -1,4 +1,4 @@
-//! What the tests stand on: real servers, the real binary, and waiting for conditions. Everything blocks; a test is a
+//! Foundation of the tests: real servers, the real binary, and waiting for conditions. Everything blocks; a test is a
 //! plain function.
 //!
 //! ```ignore
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The shared servers start on first use and end with the test process; a test that stops or kills one starts its own.
-//! A server that cannot be had is a failure, never a skip.
+//! A server that cannot be started is a failure, never a skip.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -42,6 +42,7 @@ mod registry_home;
 pub(crate) mod relay;
 pub(crate) mod secure_kafka;
 pub(crate) mod session;
+pub(crate) mod signed_tokens;
 pub(crate) mod standby;
 pub(crate) mod terminal;
 pub(crate) mod token_endpoint;

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use outboxd::internals::throwaway::ThrowawayPostgres;
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 use serde_json::{Value, json};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
@@ -13,7 +13,7 @@ use super::relay::Config;
 use super::session::{Address, Session};
 use super::wait::{DEADLINE, eventually, eventually_some};
 
-/// How the outbox table names its columns.
+/// Naming scheme of the outbox table's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Columns {
     /// `aggregatetype`, `aggregateid`, `type`: Debezium's defaults.
@@ -23,7 +23,7 @@ pub(crate) enum Columns {
 }
 
 impl Columns {
-    /// Of the aggregate's type, the aggregate's id and the event's type.
+    /// Returns the names of the columns for the aggregate's type, the aggregate's id and the event's type.
     const fn names(self) -> [&'static str; 3] {
         match self {
             Self::Debezium => ["aggregatetype", "aggregateid", "type"],
@@ -44,7 +44,7 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// An event with a new id.
+    /// Returns an event with a new id.
     pub(crate) fn new(aggregate_type: &str, aggregate_id: &str, event_type: &str, payload: &str) -> Self {
         Self {
             id: Uuid::now_v7(),
@@ -56,7 +56,7 @@ impl Event {
     }
 }
 
-/// What PostgreSQL says of a replication slot.
+/// State of a replication slot in PostgreSQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) active: bool,
@@ -75,19 +75,19 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// With Debezium's columns.
+    /// Creates an outbox with Debezium's columns.
     pub(crate) fn create(server: &ThrowawayPostgres) -> Self {
         Self::create_with(server, Columns::Debezium)
     }
 
-    /// With these columns, in a database of its own.
+    /// Creates an outbox with these columns, in a database of its own.
     pub(crate) fn create_with(server: &ThrowawayPostgres, columns: Columns) -> Self {
         let outbox = Self::create_empty(server, columns);
         outbox.execute(&outbox.table());
         outbox
     }
 
-    /// With tables of the test's own.
+    /// Creates a database with tables of the test's own.
     pub(crate) fn create_bare(server: &ThrowawayPostgres, schema: &str) -> Self {
         let outbox = Self::create_empty(server, Columns::Debezium);
         outbox.execute(schema);
@@ -101,7 +101,7 @@ impl Outbox {
         Self { name, columns, session }
     }
 
-    /// The same at another server, which has its own slots.
+    /// Returns the same outbox at another server, which has its own slots.
     pub(crate) fn at(&self, server: &ThrowawayPostgres) -> Self {
         let session = Session::new(Address::of(server, &self.name));
         Self { name: self.name.clone(), columns: self.columns, session }
@@ -116,17 +116,17 @@ impl Outbox {
         self.execute(&self.table());
     }
 
-    /// A configuration that works: topics are `{name}.{aggregate type}`.
+    /// Returns a configuration that works: topics are `{name}.{aggregate type}`.
     pub(crate) fn config(&self, kafka: &Kafka) -> Config {
         config_of(self.session.address(), &kafka.bootstrap())
     }
 
-    /// The topic of this aggregate type.
+    /// Returns the topic of this aggregate type.
     pub(crate) fn topic(&self, aggregate_type: &str) -> String {
         format!("{}.{aggregate_type}", self.name)
     }
 
-    /// The name of the database, the slot and the publication; every topic begins with it and a dot.
+    /// Returns the name of the database, the slot and the publication; every topic begins with it and a dot.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -153,7 +153,7 @@ impl Outbox {
         self.query(&sql, &parameters);
     }
 
-    /// Runs statements, all in one transaction unless they say otherwise.
+    /// Runs statements, all in one transaction unless they control transactions themselves.
     #[track_caller]
     pub(crate) fn execute(&self, sql: &str) {
         self.session.execute(sql);
@@ -170,12 +170,12 @@ impl Outbox {
         self.session.query(sql, parameters)
     }
 
-    /// Where the database is.
+    /// Returns the address of the database.
     pub(crate) fn address(&self) -> &Address {
         self.session.address()
     }
 
-    /// The publication's name when there is one in the database, and the slot's.
+    /// Returns the names of the publication and of the slot in the database, if they exist.
     pub(crate) fn leftovers(&self) -> Vec<String> {
         let sql = "SELECT 'publication ' || pubname FROM pg_publication UNION ALL
                    SELECT 'slot ' || slot_name FROM pg_replication_slots WHERE database = current_database()";
@@ -187,7 +187,7 @@ impl Outbox {
         self.session.disconnect();
     }
 
-    /// The slot; `None` when there is none.
+    /// Returns the slot; `None` if it does not exist.
     pub(crate) fn slot(&self) -> Option<Slot> {
         let sql = "SELECT active, restart_lsn::text, confirmed_flush_lsn::text, wal_status
                    FROM pg_replication_slots WHERE slot_name = $1";
@@ -222,8 +222,8 @@ impl Outbox {
         ));
     }
 
-    /// Waits until a relay streams from the slot. While a slot is being made it is active too, for whoever makes or copies
-    /// it, and what is committed then may not be streamed.
+    /// Waits until a relay streams from the slot. While a slot is being created or copied it is active too, for the
+    /// session that does it, and transactions that are committed then may not be streamed.
     #[track_caller]
     pub(crate) fn wait_until_streaming(&self) {
         let sql = "SELECT FROM pg_replication_slots JOIN pg_stat_replication ON pid = active_pid
@@ -231,7 +231,8 @@ impl Outbox {
         eventually(DEADLINE, "a relay streams from the slot", || !self.query(sql, &[&self.name]).is_empty());
     }
 
-    /// The walsender that the slot has, by its process id, and when it heard last from its relay. None until it has.
+    /// Returns the process id of the slot's walsender, and the time of the last reply that it received from its relay;
+    /// `None` before the first one.
     #[track_caller]
     pub(crate) fn last_reply(&self) -> Option<(i32, SystemTime)> {
         let sql =
@@ -268,7 +269,7 @@ impl Outbox {
         })
     }
 
-    /// How far the server has written.
+    /// Returns the position up to which the server has written or, as a standby, replayed WAL.
     pub(crate) fn current_wal_lsn(&self) -> Lsn {
         let ask = "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END)::text";
         let rows = self.query(ask, &[]);
@@ -289,7 +290,7 @@ impl Outbox {
     }
 }
 
-/// The configuration for the outbox of a database, whose name is that of slot and publication too.
+/// Returns the configuration for the outbox of a database, whose name is that of the slot and the publication too.
 pub(crate) fn config_of(address: &Address, bootstrap: &str) -> Config {
     let name = &address.database;
     let config = json!({
@@ -317,7 +318,7 @@ pub(crate) fn config_of(address: &Address, bootstrap: &str) -> Config {
     }
 }
 
-/// A server has room for so many slots only, and an abandoned one holds back WAL.
+/// Drops the slots, since a server has room for a limited number of slots, and an abandoned one retains WAL.
 impl Drop for Outbox {
     fn drop(&mut self) {
         let sql = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
@@ -331,14 +332,14 @@ fn lsn(text: Option<&str>) -> Option<Lsn> {
     text.map(|text| text.parse().unwrap())
 }
 
-/// Makes a database by copying files, where the server can be told to. The other strategy writes 8 MB of WAL for each, which every
-/// walsender of the server has to read.
+/// Creates a database by copying files, where the server supports the option. The other strategy writes 8 MB of WAL for
+/// each, which every walsender of the server has to read.
 fn create_database(server: &ThrowawayPostgres, name: &str) {
     let strategy = if server.major() >= 15 { "STRATEGY FILE_COPY" } else { "" };
     Session::new(Address::of(server, "postgres")).execute(&format!("CREATE DATABASE {name} {strategy}"));
 }
 
-/// Legal for databases, slots, publications and topics, and no other test process's.
+/// Returns a name that is legal for databases, slots, publications and topics, and that no other test process uses.
 fn unique_name() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("outbox_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))

@@ -3,14 +3,14 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// What happens to a message of the stream, once.
+/// Change of a message of the stream, which happens once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The connection ends in the middle of this many inserts.
     CutAfterInserts(u32),
     /// The next description of a table does not arrive.
     RelationLost,
-    /// The next insert's content is of a type that nobody knows.
+    /// The next insert's content is of an unknown type.
     UnknownType,
     /// The next insert announces more columns than there are.
     TooManyColumns,
@@ -31,9 +31,9 @@ struct State {
     /// The fault stays.
     always: bool,
     inserts: u32,
-    /// Nothing passes any more, and nobody is told.
+    /// No message is forwarded any more, and the connections stay open.
     hole: bool,
-    /// What must not be closed.
+    /// Connections that must not be closed.
     held: Vec<TcpStream>,
 }
 
@@ -41,7 +41,7 @@ struct State {
 const TYPE_AT: usize = 30;
 
 impl PgProxy {
-    /// In front of the server at this port of this machine.
+    /// Starts a proxy for the server at this port of this machine.
     pub(crate) fn start(server: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -65,17 +65,17 @@ impl PgProxy {
         self.port
     }
 
-    /// The fault happens once.
+    /// Lets the fault happen once.
     pub(crate) fn arm(&self, fault: Fault) {
         *lock(&self.state) = State { fault: Some(fault), ..State::default() };
     }
 
-    /// It happens on every connection.
+    /// Lets the fault happen on every connection.
     pub(crate) fn arm_for_ever(&self, fault: Fault) {
         *lock(&self.state) = State { fault: Some(fault), always: true, ..State::default() };
     }
 
-    /// Whether it has happened.
+    /// Returns whether the fault has happened.
     pub(crate) fn is_over(&self) -> bool {
         lock(&self.state).fault.is_none()
     }

@@ -23,7 +23,8 @@ pub(crate) struct Prometheus {
 }
 
 impl Prometheus {
-    /// With these rules, which wait for nothing (`for: 0s`), and status ports of relays as the job `outboxd`.
+    /// Starts Prometheus with these rules, which wait for nothing (`for: 0s`), and with the status ports of relays as
+    /// targets of the job `outboxd`.
     pub(crate) fn start(rules: &str, ports: &[u16]) -> Self {
         let mut watcher = Watcher::new("outboxd-prometheus-");
         let (folder, port) = (watcher.folder().to_owned(), unused_port().unwrap());
@@ -52,7 +53,7 @@ impl Prometheus {
         started
     }
 
-    /// What this expression comes to now: a vector of series.
+    /// Evaluates this expression now and returns its vector of series.
     #[track_caller]
     pub(crate) fn query(&self, expression: &str) -> Vec<Value> {
         let path = format!("/api/v1/query?query={}", utf8_percent_encode(expression, NON_ALPHANUMERIC));
@@ -95,7 +96,7 @@ fn instance(port: u16) -> String {
     format!("127.0.0.1:{port}")
 }
 
-/// The rules as they are, but for how long something must last.
+/// Returns the rules without the time for which a condition must last.
 fn without_patience(rules: &str) -> String {
     let line = |line: &str| {
         if line.trim_start().starts_with("for: ") { String::new() } else { format!("{line}\n") }

@@ -13,20 +13,21 @@ use socket2::SockRef;
 use super::proxy_messages::Gathered;
 pub(crate) use super::proxy_messages::{Protocol, Toward};
 
-/// How often a thread that waits for bytes looks whether its connection is to end.
+/// Interval at which a thread that waits for bytes checks whether its connection must end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How the link is.
+/// Condition of the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Weather {
     Fair,
-    /// Nothing passes and nobody is told: a black hole. What was held goes on when it is over.
+    /// No message is forwarded and the connections stay open: a black hole. Buffered messages are forwarded when it is
+    /// over.
     Held,
     /// Each read of the proxy's is passed on this much later.
     Slow(Duration),
 }
 
-/// How a connection ends.
+/// Way in which a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Fin,
@@ -57,7 +58,8 @@ struct State {
     target: u16,
     tampering: Option<Tampering>,
     weather: Weather,
-    /// How often the connections were told to end. One that began before the last time ends at its next message.
+    /// Number of times the connections were ended. A connection that began before the last time ends at its next
+    /// message.
     breaks: u64,
     ending: Ending,
     /// The next message that can be garbled is.
@@ -74,7 +76,7 @@ struct Connection {
 }
 
 impl Proxy {
-    /// In front of the server that listens, or will listen, at this port of this machine.
+    /// Starts a proxy for the server that listens, or will listen, at this port of this machine.
     pub(crate) fn start(protocol: Protocol, target: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -235,7 +237,7 @@ impl Connection {
         if toward == Toward::Client { &self.client } else { &self.server }
     }
 
-    /// A reset goes out when both threads have let go of the sockets.
+    /// Ends the connection. A reset is sent when both threads have dropped the sockets.
     fn end(&self, ending: Ending) {
         self.over.store(true, Ordering::Relaxed);
         for stream in [&self.client, &self.server] {

@@ -1,16 +1,16 @@
-//! Where a protocol's messages begin and end.
+//! Boundaries of a protocol's messages.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 
-/// Whose messages pass.
+/// Protocol of the forwarded messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Postgres,
     Kafka,
 }
 
-/// Where a message goes.
+/// Receiver of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Toward {
     Client,
@@ -23,7 +23,7 @@ pub(super) struct Gathered {
     /// The next message is the one without a type.
     first: bool,
     bytes: Vec<u8>,
-    /// How many of the bytes have been taken.
+    /// Number of consumed bytes.
     taken: usize,
     chunk: Vec<u8>,
 }
@@ -63,8 +63,8 @@ impl Gathered {
 }
 
 impl Protocol {
-    /// The length of the message at the beginning; `None` while its head is not there yet. A client's first message to
-    /// PostgreSQL has no type.
+    /// Returns the length of the message at the beginning; `None` while its head is incomplete. A client's first
+    /// message to PostgreSQL has no type.
     fn length(self, bytes: &[u8], first: bool) -> Option<usize> {
         let head = usize::from(self == Self::Postgres && !first);
         let length = bytes.get(head..head + 4)?.try_into().unwrap();
@@ -72,7 +72,7 @@ impl Protocol {
         Some(if self == Self::Kafka { 4 + length } else { head + length })
     }
 
-    /// The byte in which a flipped bit cannot go unnoticed.
+    /// Returns the byte in which a flipped bit cannot go unnoticed.
     pub(super) fn weak_byte(self, toward: Toward, message: &mut [u8]) -> Option<&mut u8> {
         match (self, toward) {
             // CopyData, XLogData with three positions, then the pgoutput message's type.

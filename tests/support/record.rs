@@ -10,29 +10,29 @@ pub(crate) struct Record {
     pub(crate) value: Option<Vec<u8>>,
     /// In order, with repeated names.
     pub(crate) headers: Vec<(String, Option<Vec<u8>>)>,
-    /// Milliseconds since 1970, as the producer said.
+    /// Milliseconds since 1970, as set by the producer.
     pub(crate) timestamp_ms: i64,
 }
 
 impl Record {
-    /// Topic, partition and offset.
+    /// Returns topic, partition and offset.
     pub(crate) fn place(&self) -> (&str, i32, i64) {
         (&self.topic, self.partition, self.offset)
     }
 
-    /// The key as text.
+    /// Returns the key as text.
     #[track_caller]
     pub(crate) fn key(&self) -> &str {
         text(self.key.as_deref(), "key")
     }
 
-    /// The value as text.
+    /// Returns the value as text.
     #[track_caller]
     pub(crate) fn value(&self) -> &str {
         text(self.value.as_deref(), "value")
     }
 
-    /// The last header of this name, as text.
+    /// Returns the last header of this name as text.
     #[track_caller]
     pub(crate) fn header(&self, name: &str) -> &str {
         let header = self.headers.iter().rev().find(|(other, _)| other == name);

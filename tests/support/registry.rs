@@ -17,7 +17,7 @@ use super::watcher::Watcher;
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::start(unused_port().unwrap()));
 
-/// The schema registry that the tests of this process share.
+/// Returns the schema registry that the tests of this process share.
 pub(crate) fn registry() -> &'static Registry {
     &REGISTRY
 }
@@ -31,7 +31,7 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// On a port that the test has chosen.
+    /// Starts a registry on a port that the test has chosen.
     pub(crate) fn start(port: u16) -> Self {
         let mut watcher = Watcher::new("outboxd-registry-");
         let log = File::create(watcher.folder().join("log")).unwrap();
@@ -45,18 +45,18 @@ impl Registry {
         registry
     }
 
-    /// For `schema.registry.url`.
+    /// Returns the value of `schema.registry.url`.
     pub(crate) fn url(&self) -> String {
         url(self.port)
     }
 
-    /// The text of the schema with this id.
+    /// Returns the text of the schema with this id.
     pub(crate) fn schema(&self, id: u32) -> String {
         let page = self.get(&format!("/schemas/ids/{id}"));
         page.json()["schema"].as_str().unwrap_or_else(|| panic!("no schema {id}: {}", page.body)).to_owned()
     }
 
-    /// A record's schema, its type, and what stands behind its id.
+    /// Returns a record's schema, the schema's type, and the bytes after the schema id.
     #[track_caller]
     pub(crate) fn split<'b>(&self, bytes: &'b [u8]) -> (String, Value, &'b [u8]) {
         let [0, a, b, c, d, body @ ..] = bytes else { panic!("no magic byte and id: {bytes:?}") };
@@ -65,7 +65,7 @@ impl Registry {
         (schema, page.json()["schemaType"].clone(), body)
     }
 
-    /// Every subject.
+    /// Returns every subject.
     pub(crate) fn subjects(&self) -> Vec<String> {
         serde_json::from_value(self.get("/subjects").json()).unwrap()
     }
@@ -75,7 +75,7 @@ impl Registry {
         self.register_as("AVRO", subject, schema)
     }
 
-    /// The same with a schema of another type than Avro's.
+    /// Registers a schema of another type than Avro's.
     pub(crate) fn register_as(&self, kind: &str, subject: &str, schema: &str) -> u32 {
         let body = json!({ "schemaType": kind, "schema": schema });
         let page = self.send("POST", &format!("/subjects/{subject}/versions"), &body);
@@ -88,7 +88,7 @@ impl Registry {
         assert_eq!(page.code, 200, "{}", page.body);
     }
 
-    /// What a consumer reads: the schema's text and the value, by the id before it.
+    /// Decodes bytes like a consumer: returns the schema's text and the value, by the id before it.
     #[track_caller]
     pub(crate) fn read(&self, bytes: &[u8]) -> (String, Avro) {
         let [0, a, b, c, d, body @ ..] = bytes else { panic!("no magic byte and id: {bytes:?}") };
@@ -110,7 +110,7 @@ impl Registry {
     }
 }
 
-/// For `schema.registry.url`, of a registry that may not be there yet.
+/// Returns the value of `schema.registry.url` for a registry that may not exist yet.
 pub(crate) fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}/apis/ccompat/v7")
 }

@@ -7,8 +7,8 @@ use super::cache::{cached, run};
 /// The last Apicurio Registry that runs on Java 17.
 const VERSION: &str = "2.6.13.Final";
 
-/// A folder with Apicurio Registry's jars. 142 MB, fetched from Maven Central by the first process that asks, and kept
-/// for all.
+/// Returns a folder with Apicurio Registry's jars. The first process that asks fetches the 142 MB from Maven Central
+/// for all processes.
 pub(super) fn registry_home() -> PathBuf {
     cached(&format!("apicurio-{VERSION}"), |folder| {
         let mut maven = Command::new("mvn");
@@ -21,7 +21,7 @@ pub(super) fn registry_home() -> PathBuf {
     })
 }
 
-/// The command that runs it on this port of the loopback interface, with its schemas in memory.
+/// Returns the command that runs the registry on this port of the loopback interface, with its schemas in memory.
 pub(super) fn apicurio(port: u16) -> Command {
     let mut command = Command::new("java");
     command.args([

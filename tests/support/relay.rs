@@ -9,21 +9,21 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::wait::{DEADLINE, eventually, eventually_some};
-use super::watcher::{Watcher, signal};
+use super::watcher::{self, Watcher, signal};
 
 /// A connector's configuration: Debezium's keys, flat.
 pub(crate) type Config = Map<String, Value>;
 
 const OURS: &str = env!("CARGO_BIN_EXE_outboxd");
 
-/// The configuration with these keys added or replaced.
+/// Returns the configuration with these keys added or replaced.
 pub(crate) fn with(mut config: Config, settings: &[(&str, &str)]) -> Config {
     config.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))));
     config
 }
 
-/// The real binary as a child process. Killed when this value is dropped or the test process ends; what it said is
-/// shown when the test fails.
+/// The real binary as a child process. Killed when this value is dropped or the test process ends; its output is shown
+/// when the test fails.
 #[derive(Debug)]
 pub(crate) struct Relay {
     process: Child,
@@ -34,18 +34,18 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// `outboxd run -c FILE`, with the configuration in a file of its own.
+    /// Starts `outboxd run -c FILE`, with the configuration in a file of its own.
     pub(crate) fn start(config: &Config) -> Self {
         Self::start_with(config, &[], &[])
     }
 
-    /// The same with another build of the program.
+    /// Starts another build of the program.
     #[allow(dead_code, reason = "only benchmarks have another one")]
     pub(crate) fn start_program(program: &Path, config: &Config) -> Self {
         Self::run(program, config, &[], &[])
     }
 
-    /// The same, with more arguments and environment variables.
+    /// Starts the program with more arguments and environment variables.
     pub(crate) fn start_with(config: &Config, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         Self::run(&ours(), config, arguments, environment)
     }
@@ -59,7 +59,7 @@ impl Relay {
         Self::spawn(&mut command, watcher)
     }
 
-    /// `outboxd run -c FILE…`, with files of any format, given as name and text.
+    /// Starts `outboxd run -c FILE…`, with files of any format, given as name and text.
     pub(crate) fn start_from(
         files: &[(&str, &str)],
         arguments: &[&str],
@@ -76,35 +76,36 @@ impl Relay {
         Self::spawn(&mut command, watcher)
     }
 
-    /// Any other command, such as `check`; see [`Self::wait_for_exit`].
+    /// Starts any other command, such as `check`; see [`Self::wait_for_exit`].
     pub(crate) fn command(arguments: &[&str]) -> Self {
         Self::command_with(arguments, &[])
     }
 
-    /// The same with variables.
+    /// Starts any other command with environment variables.
     pub(crate) fn command_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = outboxd(arguments);
         Self::spawn(command.envs(environment.iter().copied()), Watcher::new("outboxd-command-"))
     }
 
-    /// SIGTERM: drain, confirm, leave.
+    /// Sends SIGTERM: the relay drains, confirms and exits.
     pub(crate) fn terminate(&mut self) {
         signal(&self.process, "TERM");
     }
 
-    /// SIGINT, as Ctrl-C sends it.
+    /// Sends SIGINT, like Ctrl-C.
     pub(crate) fn interrupt(&mut self) {
         signal(&self.process, "INT");
     }
 
-    /// SIGTERM, and the exit code; panics when it does not leave in time.
+    /// Sends SIGTERM and returns the exit code; panics if the process does not exit in time.
     #[track_caller]
     pub(crate) fn stop(mut self) -> i32 {
         self.terminate();
         self.wait_for_exit(DEADLINE)
     }
 
-    /// SIGTERM, and all that it has said. While it runs, the last lines may still be on their way.
+    /// Sends SIGTERM and returns the whole standard error. While the process runs, the last lines may not have arrived
+    /// yet.
     #[track_caller]
     pub(crate) fn stop_and_tell(mut self) -> String {
         self.terminate();
@@ -112,35 +113,35 @@ impl Relay {
         self.stderr()
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Sends SIGKILL and waits until the process has ended.
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
         self.reap();
     }
 
-    /// SIGSTOP.
+    /// Sends SIGSTOP.
     pub(crate) fn pause(&mut self) {
-        signal(&self.process, "STOP");
+        watcher::pause(&self.process);
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub(crate) fn resume(&mut self) {
         signal(&self.process, "CONT");
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// The most memory that it has had in use, in bytes (`VmHWM`).
+    /// Returns the maximum of memory that the process has had in use, in bytes (`VmHWM`).
     pub(crate) fn peak_memory_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
     }
 
-    /// Whether it has not left on its own.
+    /// Returns whether the process has not exited on its own.
     pub(crate) fn is_running(&mut self) -> bool {
         self.process.try_wait().unwrap().is_none()
     }
@@ -153,12 +154,12 @@ impl Relay {
         status.code().unwrap_or_else(|| panic!("{status}: {}", self.stderr()))
     }
 
-    /// What it has said on standard error so far.
+    /// Returns the standard error that has been captured so far.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.text()
     }
 
-    /// What it has written on standard output so far.
+    /// Returns the standard output that has been captured so far.
     pub(crate) fn stdout(&self) -> String {
         self.stdout.text()
     }
@@ -180,7 +181,7 @@ impl Relay {
         Self { process, watcher, stdout, stderr, exit: None }
     }
 
-    /// After this, everything it said has been captured.
+    /// Waits for the end of the process. After this, its whole output has been captured.
     fn reap(&mut self) -> ExitStatus {
         if let Some(status) = self.exit {
             return status;
@@ -209,12 +210,12 @@ fn outboxd(arguments: &[&str]) -> Command {
     without_surroundings(&ours(), arguments)
 }
 
-/// The program of this build, unless `OUTBOXD_TEST_PROGRAM` names another one.
+/// Returns the program of this build, unless `OUTBOXD_TEST_PROGRAM` names another one.
 fn ours() -> PathBuf {
     std::env::var_os("OUTBOXD_TEST_PROGRAM").map_or_else(|| OURS.into(), PathBuf::from)
 }
 
-/// A program with nothing of ours in its environment that it would take as configuration.
+/// Returns the command of a program without environment variables that it would read as configuration.
 fn without_surroundings(program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).env("NO_COLOR", "1");
@@ -227,7 +228,7 @@ fn without_surroundings(program: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a pipe has brought so far.
+/// Text that has arrived through a pipe so far.
 #[derive(Debug)]
 pub(crate) struct Captured {
     text: Arc<Mutex<String>>,

@@ -8,8 +8,9 @@ use super::cache::run;
 use super::certificate::Authority;
 use super::kafka::Kafka;
 use super::kafka_home::{java, tools_home};
+use super::signed_tokens::{AUDIENCE, KeySet};
 
-/// Who may log in.
+/// User that may log in.
 pub(crate) const USER: &str = "relay";
 
 /// A broker that asks who its clients are, on listeners of their own. Tests read from it in plain text.
@@ -26,6 +27,7 @@ struct Ports {
     sasl: u16,
     sasl_tls: u16,
     tokens: u16,
+    signed: u16,
 }
 
 /// A way in.
@@ -39,19 +41,21 @@ pub(crate) enum Door {
     Sasl,
     /// `SASL_SSL`.
     SaslTls,
-    /// `SASL_PLAINTEXT`, with tokens that nobody has to sign.
+    /// `SASL_PLAINTEXT`, with tokens that need no signature.
     Tokens,
+    /// `SASL_PLAINTEXT`, with tokens that a key of the broker's set must have signed.
+    SignedTokens,
 }
 
 impl SecureKafka {
-    /// The certificate names 127.0.0.1 and kafka.test; the user has this password for each mechanism.
+    /// Starts a broker whose certificate names 127.0.0.1 and kafka.test; the user has this password for each mechanism.
     pub(crate) fn start(authority: &Authority, password: &str) -> Self {
         let secure = Self::start_with(authority, password, "");
         secure.add_scram(password);
         secure
     }
 
-    /// The same, without SCRAM, and nobody who logs in has any right yet.
+    /// Starts a broker without SCRAM, on which no user who logs in has any right yet.
     pub(crate) fn start_strict(authority: &Authority, password: &str) -> Self {
         let authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
                           super.users=User:ANONYMOUS\n";
@@ -63,7 +67,7 @@ impl SecureKafka {
         self.allow_on((Resource::Topic, prefix), operations);
     }
 
-    /// The same for anything.
+    /// Gives the user rights on any resources with a prefix.
     pub(crate) fn allow_on(&self, what: (Resource, &str), operations: &[Operation]) {
         acl::allow(&self.kafka.bootstrap(), USER, what, operations);
     }
@@ -73,18 +77,38 @@ impl SecureKafka {
         acl::revoke(&self.kafka.bootstrap(), USER, (Resource::Topic, prefix), operation);
     }
 
+    /// Starts a broker that validates tokens against this set of keys, and ends connections whose token has expired.
+    pub(crate) fn start_validating(keys: &KeySet) -> Self {
+        let (authority, url) = (Authority::new("ours"), keys.url());
+        let lines = format!(
+            "listener.name.signed.oauthbearer.sasl.server.callback.handler.class=\
+             org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler\n\
+             listener.name.signed.oauthbearer.connections.max.reauth.ms=3600000\n\
+             sasl.oauthbearer.jwks.endpoint.url={url}\n\
+             sasl.oauthbearer.expected.audience={AUDIENCE}\n"
+        );
+        // Kafka reads a file only if a property of its virtual machine allows it.
+        let allowed = format!("-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}");
+        let allowed: &'static str = Box::leak(allowed.into_boxed_str());
+        Self::launch(&authority, "unused", &lines, Box::leak(Box::new([allowed])))
+    }
+
     fn start_with(authority: &Authority, password: &str, more: &str) -> Self {
-        let [plain, tls, mutual_tls, sasl, sasl_tls, tokens] =
+        Self::launch(authority, password, more, &[])
+    }
+
+    fn launch(authority: &Authority, password: &str, more: &str, jvm: &'static [&'static str]) -> Self {
+        let [plain, tls, mutual_tls, sasl, sasl_tls, tokens, signed] =
             std::array::from_fn(|_| unused_port().unwrap());
-        let ports = Ports { tls, mutual_tls, sasl, sasl_tls, tokens };
-        let kafka = Kafka::start_configured(plain, plain, |folder, controller| {
+        let ports = Ports { tls, mutual_tls, sasl, sasl_tls, tokens, signed };
+        let kafka = Kafka::launch(plain, plain, jvm, |folder, controller| {
             write_stores(folder, authority);
             properties(folder, plain, controller, ports, password) + more
         });
         Self { kafka, ports }
     }
 
-    /// For `bootstrap.servers`.
+    /// Returns the value of `bootstrap.servers`.
     pub(crate) fn bootstrap(&self, door: Door, host: &str) -> String {
         let port = match door {
             Door::Tls => self.ports.tls,
@@ -92,11 +116,12 @@ impl SecureKafka {
             Door::Sasl => self.ports.sasl,
             Door::SaslTls => self.ports.sasl_tls,
             Door::Tokens => self.ports.tokens,
+            Door::SignedTokens => self.ports.signed,
         };
         format!("{host}:{port}")
     }
 
-    /// One mechanism at a time: two for one user are refused.
+    /// Adds one mechanism at a time: two for one user are refused.
     fn add_scram(&self, password: &str) {
         for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
             let mut command = java(&tools_home());
@@ -121,18 +146,20 @@ fn write_stores(folder: &Path, authority: &Authority) {
 }
 
 fn properties(folder: &Path, plain: u16, controller: u16, ports: Ports, password: &str) -> String {
-    let Ports { tls, mutual_tls, sasl, sasl_tls, tokens } = ports;
+    let Ports { tls, mutual_tls, sasl, sasl_tls, tokens, signed } = ports;
     let public = format!(
         "PLAINTEXT://127.0.0.1:{plain},TLS://127.0.0.1:{tls},MUTUAL://127.0.0.1:{mutual_tls},\
-         SASL://127.0.0.1:{sasl},SASLTLS://127.0.0.1:{sasl_tls},TOKENS://127.0.0.1:{tokens}"
+         SASL://127.0.0.1:{sasl},SASLTLS://127.0.0.1:{sasl_tls},TOKENS://127.0.0.1:{tokens},\
+         SIGNED://127.0.0.1:{signed}"
     );
     let mut text = format!(
         "listeners={public},CONTROLLER://127.0.0.1:{controller}\n\
          advertised.listeners={public}\n\
          listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,TLS:SSL,MUTUAL:SSL,\
-         SASL:SASL_PLAINTEXT,SASLTLS:SASL_SSL,TOKENS:SASL_PLAINTEXT\n\
+         SASL:SASL_PLAINTEXT,SASLTLS:SASL_SSL,TOKENS:SASL_PLAINTEXT,SIGNED:SASL_PLAINTEXT\n\
          sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512\n\
          listener.name.tokens.sasl.enabled.mechanisms=OAUTHBEARER\n\
+         listener.name.signed.sasl.enabled.mechanisms=OAUTHBEARER\n\
          ssl.keystore.type=PEM\n\
          ssl.keystore.location={folder}/broker.pem\n\
          ssl.truststore.type=PEM\n\
@@ -149,7 +176,11 @@ fn properties(folder: &Path, plain: u16, controller: u16, ports: Ports, password
              listener.name.{listener}.scram-sha-512.sasl.jaas.config={module}.scram.ScramLoginModule required;\n"
         );
     }
-    text + &format!(
-        "listener.name.tokens.oauthbearer.sasl.jaas.config={module}.oauthbearer.OAuthBearerLoginModule required;\n"
-    )
+    for listener in ["tokens", "signed"] {
+        text += &format!(
+            "listener.name.{listener}.oauthbearer.sasl.jaas.config={module}.oauthbearer.OAuthBearerLoginModule \
+             required;\n"
+        );
+    }
+    text
 }

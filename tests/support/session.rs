@@ -14,7 +14,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, NoTls, Row};
 
-/// Where a database is.
+/// Address of a database.
 #[derive(Debug, Clone)]
 pub(crate) struct Address {
     pub(crate) host: String,
@@ -27,7 +27,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// A database of this server.
+    /// Returns the address of a database of this server.
     pub(crate) fn of(server: &ThrowawayPostgres, database: &str) -> Self {
         Self {
             host: server.host().to_string(),
@@ -39,13 +39,13 @@ impl Address {
         }
     }
 
-    /// For outboxd's own client, without TLS.
+    /// Returns the options for outboxd's own client, without TLS.
     pub(crate) fn options(&self) -> ServerOptions {
         ServerOptions {
             host: self.host.clone(),
             port: self.port,
             user: self.user.clone(),
-            password: self.password.clone().map(Secret::new),
+            password: self.password.clone().map(Secret::new).into(),
             database: self.database.clone(),
             tls: TlsOptions::default(),
             tcp_keepalive: true,
@@ -74,7 +74,7 @@ impl Session {
         &self.address
     }
 
-    /// Runs statements, all in one transaction unless they say otherwise.
+    /// Runs statements, all in one transaction unless they control transactions themselves.
     #[track_caller]
     pub(crate) fn execute(&self, sql: &str) {
         self.with(async |client| client.batch_execute(sql).await)
@@ -147,7 +147,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// A server that went away is noticed by asking it only.
+    /// Returns whether the server answers. Only a query reveals that a server has gone away.
     async fn is_alive(&self) -> bool {
         self.client.batch_execute("").await.is_ok()
     }

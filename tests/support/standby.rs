@@ -22,7 +22,7 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Failover slots are there in 17 and later.
+    /// Starts a primary and its standby. Failover slots exist in PostgreSQL 17 and later.
     pub(crate) fn start(major: u16) -> Self {
         let mut primary = postgres::start(major);
         let session = Session::new(Address::of(&primary, "postgres"));
@@ -74,7 +74,7 @@ impl Pair {
     }
 }
 
-/// The primary's files for the standby's. Both servers are stopped.
+/// Replaces the standby's files with the primary's. Both servers are stopped.
 fn copy(primary: &ThrowawayPostgres, standby: &ThrowawayPostgres) {
     let [from, to] = [primary, standby].map(|server| server.folder().join("data"));
     fs::remove_dir_all(&to).unwrap();

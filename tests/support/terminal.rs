@@ -7,7 +7,7 @@ use super::wait::{DEADLINE, eventually};
 use super::watcher::Watcher;
 
 const ROWS: NonZeroU16 = NonZeroU16::new(40).unwrap();
-/// As many as no line is cut by.
+/// Number of columns with which no line is cut.
 const COLUMNS: NonZeroU16 = NonZeroU16::new(300).unwrap();
 
 /// outboxd on a terminal of its own, which util-linux' `script` makes.
@@ -25,7 +25,7 @@ impl Terminal {
         Self::start_behind("", arguments)
     }
 
-    /// The same behind something else that the shell does.
+    /// Runs `outboxd` after another command of the shell.
     pub(crate) fn start_behind(before: &str, arguments: &[&str]) -> Self {
         let program = env!("CARGO_BIN_EXE_outboxd");
         let typed =
@@ -50,14 +50,14 @@ impl Terminal {
         });
     }
 
-    /// What is on the screen now.
+    /// Returns the current text of the screen.
     pub(crate) fn screen(&self) -> String {
         let mut parser = vt100::Parser::new(ROWS, COLUMNS, 0);
         parser.process(self.screen.text().as_bytes());
         parser.screen().contents()
     }
 
-    /// As when its window is closed.
+    /// Ends the terminal as when its window is closed.
     pub(crate) fn hang_up(mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();

@@ -11,8 +11,8 @@ use serde_json::json;
 use super::collector::request;
 use super::secure_kafka::USER;
 
-/// An identity provider's endpoint for client credentials (RFC 6749, section 4.4). Its tokens are not signed, and live as long as it
-/// is told. It ends with the test process.
+/// Endpoint of an identity provider for client credentials (RFC 6749, section 4.4). Its tokens are not signed, and have
+/// the lifetime that the test sets. It ends with the test process.
 #[derive(Debug)]
 pub(crate) struct TokenEndpoint {
     port: u16,
@@ -20,7 +20,7 @@ pub(crate) struct TokenEndpoint {
 }
 
 impl TokenEndpoint {
-    /// Who shows this name and secret gets tokens of [`USER`].
+    /// Starts an endpoint that issues tokens of [`USER`] to a client with this name and secret.
     pub(crate) fn start(client: &str, secret: &str, lifetime: Duration) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let (port, asked) = (listener.local_addr().unwrap().port(), Arc::<Mutex<Vec<String>>>::default());
@@ -35,7 +35,7 @@ impl TokenEndpoint {
         format!("http://127.0.0.1:{}/oauth2/token", self.port)
     }
 
-    /// The bodies of the requests that had the right login.
+    /// Returns the bodies of the requests that had the right login.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
-/// How long anything may take that is not itself about time. Generous, since two cores may run ten servers.
+/// Maximum duration of anything that is not itself about time. Generous, since two cores may run ten servers.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Waits for `condition`; panics with `what` when it does not come true in time.

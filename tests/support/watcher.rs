@@ -1,8 +1,11 @@
 use std::env;
+use std::fs;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use super::wait::{DEADLINE, eventually};
 
 /// Each line names the process to kill at the end; an empty one means none. A process that is dead but not reaped has no
 /// command line any more.
@@ -47,7 +50,7 @@ impl Watcher {
         self.tell(&process.id().to_string());
     }
 
-    /// The process has ended and is reaped: its id may be somebody else's from now on.
+    /// Releases the process, which has ended and is reaped: another process may get its id from now on.
     pub(crate) fn release(&mut self) {
         self.tell("");
     }
@@ -70,4 +73,17 @@ pub(crate) fn signal(process: &Child, name: &str) {
     let status =
         Command::new("/bin/sh").args(["-c", script, "kill", name, &process.id().to_string()]).status();
     assert!(status.unwrap().success(), "cannot send SIG{name}");
+}
+
+/// Sends SIGSTOP and waits until no thread runs: on a busy machine a thread may still read what comes after the signal.
+pub(crate) fn pause(process: &Child) {
+    signal(process, "STOP");
+    let threads = format!("/proc/{}/task", process.id());
+    eventually(DEADLINE, "every thread has stopped", || {
+        fs::read_dir(&threads).unwrap().all(|thread| {
+            let status = fs::read_to_string(thread.unwrap().path().join("stat"));
+            // The state follows the name, which is in parentheses. A thread that has ended has no file.
+            status.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
+        })
+    });
 }

@@ -15,7 +15,7 @@ pub(crate) const SPEND: &str = "UPDATE customers SET lifetime_value = lifetime_v
 const SPEND_ALL: &str = "UPDATE customers SET lifetime_value = lifetime_value + n \
      FROM (SELECT id, count(*) AS n FROM unnest($1::bigint[]) AS id GROUP BY id) AS new WHERE customers.id = new.id";
 
-/// How a consumer works.
+/// Settings of a consumer.
 #[derive(Debug, Clone)]
 pub(crate) struct How {
     pub(crate) workers: usize,
@@ -26,7 +26,7 @@ pub(crate) struct How {
 }
 
 impl How {
-    /// One event at a time, the events of a key in order, by ids.
+    /// Returns the settings for one event at a time, the events of a key in order, by ids.
     pub(crate) fn each(workers: usize) -> Self {
         Self { workers, batch: 1, order: Order::PerKey, dedupe: Dedupe::Ids, way: Way::Each }
     }
@@ -42,7 +42,7 @@ impl How {
     }
 }
 
-/// What the handler does.
+/// Work of the handler.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Way {
     Each,

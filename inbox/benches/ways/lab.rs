@@ -49,7 +49,7 @@ impl Lab {
         client
     }
 
-    /// The usual code of a consumer, prepared statements and all.
+    /// Runs the usual code of a consumer, prepared statements and all.
     pub(crate) fn by_hand(&self, consumer: &str, count: i64) -> f64 {
         self.runtime.block_on(async {
             let mut client = self.client().await;
@@ -74,13 +74,13 @@ impl Lab {
         })
     }
 
-    /// Events per second.
+    /// Returns events per second.
     pub(crate) fn consume(&self, count: i64, how: &How) -> f64 {
         let topic = self.topic(count);
         self.runtime.block_on(consume(&self.kafka.bootstrap(), self.connector(), &topic, count, how))
     }
 
-    /// The most that a process took that consumed events, in MiB.
+    /// Returns the peak memory of a process that consumed events, in MiB.
     pub(crate) fn memory(&self, batch: usize) -> f64 {
         let told = [self.kafka.bootstrap(), self.url.clone(), self.topic(MEASURED_EVENTS), batch.to_string()];
         let mut process = std::process::Command::new(std::env::current_exe().unwrap());
@@ -89,7 +89,7 @@ impl Lab {
         String::from_utf8(output.stdout).unwrap().trim().parse::<f64>().unwrap() / 1024.0
     }
 
-    /// A new topic with so many events.
+    /// Creates a new topic with `count` events.
     fn topic(&self, count: i64) -> String {
         let name = format!("bench-{}", fastrand::u32(..));
         self.kafka.create_topic(&name, 1, &[]);

@@ -1,11 +1,11 @@
-//! What an event costs, by the way it is consumed: through a real Kafka into a PostgreSQL that flushes each commit.
+//! Cost of an event, by the way it is consumed: through a real Kafka into a PostgreSQL that flushes each commit.
 //!
 //! ```console
 //! $ cargo bench -p outboxd-inbox
 //! ```
 //!
-//! The first way is what services do by hand (SELECT, INSERT, UPDATE, COMMIT for each event), and it is not even given the
-//! events by Kafka. The others are timed from the first event that a handler is given to the last.
+//! The first way is the handwritten code of services (SELECT, INSERT, UPDATE, COMMIT for each event), and it does not
+//! even read the events from Kafka. The others are timed from the first event that a handler receives to the last.
 
 #![allow(clippy::incompatible_msrv, reason = "it is built with the toolchain of the project")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a benchmark fails by panicking")]
@@ -30,11 +30,11 @@ use tokio_postgres::NoTls;
 use consume::{How, Way, consume};
 use lab::Lab;
 
-/// The ways are measured so often, all in each round; the medians are told, of the rates and of their ratios in each round.
+/// Number of rounds, each with all ways; the medians are printed, of the rates and of their ratios in each round.
 const ROUNDS: usize = 5;
 /// Accounts, each a key of its own.
 const ACCOUNTS: i64 = 1000;
-/// A handler that asks somebody else, and one that asks somebody slow.
+/// Duration of a handler that queries another service, and of one that queries a slow service.
 const SLOW: Duration = Duration::from_millis(10);
 const SLOWER: Duration = Duration::from_millis(500);
 /// With it, the process is the one whose memory is measured: bootstrap servers, PostgreSQL's URL, topic, events of a batch.
@@ -55,7 +55,7 @@ fn main() {
     }
 }
 
-/// In rounds, because other work on the machine hits one way more than another.
+/// Measures in rounds, because other work on the machine hits one way more than another.
 fn ways(lab: &Lab) {
     // Once in vain: what comes first finds everything cold.
     lab.by_hand("warm", 1000);

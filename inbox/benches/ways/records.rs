@@ -1,4 +1,4 @@
-//! What idempotency records cost: the round trips to Redis, and what is added to a handler.
+//! Cost of idempotency records: the round trips to Redis, and the time added to a handler.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -50,7 +50,7 @@ pub(crate) fn measure(lab: &Lab) {
     });
 }
 
-/// New requests and repeats in a second, beside the usual code with two locks.
+/// Measures new requests and repeats in a second, beside the usual code with two locks.
 async fn round_trips(server: &RedisServer) {
     let mut old = server.client().get_multiplexed_async_connection().await.unwrap();
     let records = Records::new(RedisStore::new(Servers::one(server.client())), "trips");
@@ -90,7 +90,7 @@ async fn round_trips(server: &RedisServer) {
     }
 }
 
-/// Two short locks around the work, each given back on the way and at the end.
+/// Processes a request with two short locks around the work, each released on the way and at the end.
 async fn by_hand(redis: &mut MultiplexedConnection, key: &str) {
     let (lock, record) = (format!("lock:{key}"), format!("record:{key}"));
     take(redis, &lock).await;
@@ -121,7 +121,7 @@ async fn unlock(redis: &mut MultiplexedConnection, lock: &str) {
     let _: i64 = eval.arg(UNLOCK).arg(1).arg(lock).arg("me").query_async(redis).await.unwrap();
 }
 
-/// Milliseconds of one.
+/// Returns the milliseconds of one.
 async fn time<R: Future>(count: u32, mut begin: impl FnMut() -> R) -> f64 {
     begin().await;
     let began = Instant::now();

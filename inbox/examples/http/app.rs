@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     lease: Duration,
 }
 
-/// What is to be paid.
+/// Requested payment.
 #[derive(Debug, Deserialize)]
 struct Payment {
     customer_id: i64,
@@ -48,7 +48,7 @@ struct Payment {
     fail: Fail,
 }
 
-/// How the handler is to go wrong, since this is an example for tests too.
+/// Failure of the handler, since this is an example for tests too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Fail {
@@ -110,7 +110,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The effect is in the database: the answer is kept in its transaction. Both are committed, or neither.
+/// Stores the answer in the transaction of the effect, since the effect is in the database. Both are committed, or
+/// neither.
 async fn pay(
     State(app): State<Arc<App>>,
     Extension(running): Extension<Running>,
@@ -138,8 +139,8 @@ async fn pay(
     Ok(answer.into_response())
 }
 
-/// The effect is elsewhere: whoever does it is given a key, the same at each attempt, because the process may end after it and
-/// before the answer is kept.
+/// Calls a provider, since the effect is elsewhere. The provider receives a key, the same at each attempt, because the
+/// process may end after the effect and before the answer is stored.
 async fn refund(
     State(app): State<Arc<App>>,
     Extension(running): Extension<Running>,
@@ -175,7 +176,7 @@ async fn go_wrong(payment: &Payment, running: &Running) -> Result<(), Failed> {
     }
 }
 
-/// Why there is no payment.
+/// Reason why there is no payment.
 struct Failed(StatusCode, Box<dyn Error + Send + Sync>);
 
 impl<E: Error + Send + Sync + 'static> From<E> for Failed {

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// The consumer's name, which is its group's too
     #[arg(long)]
     consumer: String,
-    /// What is kept in order
+    /// Order of events that is preserved
     #[arg(long, value_enum, default_value = "key")]
     order: Ordered,
     /// The most events in one transaction
@@ -59,13 +59,13 @@ pub(crate) struct Arguments {
     /// The topic of the dead letters; <TOPIC>.<CONSUMER>.dlq unless it is given
     #[arg(long)]
     dlq: Option<String>,
-    /// How long events are remembered
+    /// Time for which events are remembered
     #[arg(long, value_parser = humantime::parse_duration, default_value = "30days")]
     window: Duration,
     /// A setting of librdkafka's, for the consumer
     #[arg(short = 'X', value_name = "KEY=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
-    /// How a repeat is known
+    /// Way in which a repeat is recognized
     #[arg(long, value_enum, default_value = "ids")]
     dedupe: KnownBy,
     /// The number of each key's first event, with --dedupe sequence
@@ -97,7 +97,7 @@ struct Payment {
     fail: Fail,
 }
 
-/// How the handler is to go wrong, since this is an example for tests too.
+/// Failure of the handler, since this is an example for tests too.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Fail {
@@ -198,7 +198,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The number of an event.
+/// Returns the number of an event.
 fn seq(event: &Event) -> Option<i64> {
     event.json::<Payment>().ok().map(|payment| payment.seq)
 }
@@ -209,7 +209,7 @@ type Value<'v> = &'v (dyn ToSql + Sync);
 const SPEND: &str = "UPDATE customers SET lifetime_value = lifetime_value + $1::bigint WHERE id = $2::bigint";
 const APPLY: &str = "INSERT INTO applied (event_id, customer_id, seq) VALUES ($1, $2, $3)";
 
-/// Both statements are part of the transaction in which the event is remembered as done.
+/// Applies a payment. Both statements are part of the transaction in which the event is remembered as done.
 async fn pay(transaction: Transaction, event: Delivery) -> Result<(), Failure> {
     let payment: Payment = event.json().map_err(Failure::poison)?;
     go_wrong(payment.fail, event.attempt()).await?;

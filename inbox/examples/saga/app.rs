@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// The bootstrap servers
     #[arg(long)]
     kafka: String,
-    /// What the topics' names begin with
+    /// Prefix of the topics' names
     #[arg(long, default_value = "outbox.event")]
     topics: String,
     /// Which services; all three unless it is given
@@ -142,7 +142,7 @@ impl Role {
     }
 }
 
-/// The order learns how it went. Payment and shipping are two topics, and what they say may come in any order.
+/// Updates the status of the order. Payment and shipping are two topics, and their events may arrive in any order.
 async fn order(transaction: Transaction, event: Delivery) -> Result<(), Failure> {
     let of: Order = event.json().map_err(Failure::poison)?;
     let sql = match event.event_type().as_deref() {
@@ -199,7 +199,7 @@ async fn shipping(mut transaction: Transaction, event: Delivery) -> Result<(), F
     send(&mut transaction, &event, "shipping.outbox", "shipping", what, &of).await
 }
 
-/// An event of the service's own, in the same transaction.
+/// Sends an event of the service's own, in the same transaction.
 async fn send(
     transaction: &mut Transaction,
     cause: &Delivery,

@@ -66,8 +66,8 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Called for each line once, and for those of an account in the order of their numbers. A line that comes too early waits in
-/// the table `inbox_parked` until those before it have come.
+/// Writes a line. It is called for each line once, and for those of an account in the order of their numbers. A line
+/// that arrives too early waits in the table `inbox_parked` until those before it have arrived.
 async fn write(transaction: Transaction, event: Delivery) -> Result<(), Failure> {
     let text = |bytes: &Option<Vec<u8>>| String::from_utf8(bytes.clone().unwrap_or_default());
     let account = text(&event.key).map_err(Failure::poison)?;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use crate::event::{Event, Identity};
 
-/// An event, as a handler is given it.
+/// Event that is passed to a handler.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     event: Arc<Event>,
@@ -21,25 +21,27 @@ impl Delivery {
         &self.identity
     }
 
-    /// The event's id. A repeat is an event with the same source and id.
+    /// Returns the event's id. A repeat is an event with the same source and id.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.identity.id
     }
 
-    /// The scope of the id: the topic, or the source of a CloudEvent; empty with `IdScope::Consumer`.
+    /// Returns the scope of the id: the topic, or the source of a CloudEvent; empty with `IdScope::Consumer`.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.identity.source
     }
 
-    /// Which attempt this is, from 1. Those before a crash and in another process do not count, those in retry topics do.
+    /// Returns the number of this attempt, from 1. Attempts before a crash and in other processes do not count, attempts in
+    /// retry topics do.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// The number of the span in which it is handled, which is the parent in the trace of what it causes.
+    /// Returns the number of the span in which the event is handled. It is the parent in the trace of the events that the
+    /// handler writes.
     #[must_use]
     pub fn span(&self) -> u64 {
         self.span

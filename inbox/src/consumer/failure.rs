@@ -5,24 +5,24 @@ use std::fmt;
 use crate::core::FailureKind;
 use crate::postgres::{is_conflict, is_read_only};
 
-/// Error of a handler. Any error becomes one by `?`, an `anyhow::Error` or a text too, and is tried again.
+/// Error of a handler. `?` converts any error into one, including an `anyhow::Error` or a text, and the event is retried.
 pub struct Failure {
     kind: FailureKind,
     source: Box<dyn Error + Send + Sync>,
 }
 
 impl Failure {
-    /// Another attempt may help.
+    /// Returns a failure after which the event is retried.
     pub fn retry(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { kind: FailureKind::Retry, source: source.into() }
     }
 
-    /// The event itself is wrong: it becomes a dead letter at once.
+    /// Returns the failure of an event that is itself invalid: it becomes a dead letter at once.
     pub fn poison(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { kind: FailureKind::Poison, source: source.into() }
     }
 
-    /// The handler panicked: the event cannot be handled by this version of the service.
+    /// Returns the failure of a handler that panicked: this version of the service cannot handle the event.
     pub(super) fn panicked(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().copied();
         let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -48,13 +48,13 @@ impl Failure {
         std::iter::once(first).chain(causes(first)).any(is_it)
     }
 
-    /// The error and its causes on one line.
+    /// Returns the error and its causes on one line.
     pub(crate) fn chain(&self) -> String {
         chain(&*self.source)
     }
 }
 
-/// An error and its causes on one line.
+/// Returns an error and its causes on one line.
 pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
     causes(error).fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

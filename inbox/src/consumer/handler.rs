@@ -5,9 +5,9 @@ use super::delivery::Delivery;
 use super::failure::Failure;
 use crate::postgres::{Connection, HandlerTransaction};
 
-/// What the service does with events, all in one transaction.
+/// Handler of the service, which applies events in one transaction.
 pub(crate) trait Handler: Send + Sync + 'static {
-    /// The transaction is the connection's.
+    /// Handles the events in the transaction of `connection`.
     fn handle(
         &self,
         connection: &Connection,
@@ -15,10 +15,10 @@ pub(crate) trait Handler: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// A function that is given one event, once for each of a batch.
+/// Handler function that receives one event, called once for each event of a batch.
 pub(crate) struct Each<F, T, R>(F, PhantomData<fn(T) -> R>);
 
-/// A function that is given all events of a batch.
+/// Handler function that receives all events of a batch.
 pub(crate) struct Batch<F, T, R>(F, PhantomData<fn(T) -> R>);
 
 impl<F, T, R> Each<F, T, R> {

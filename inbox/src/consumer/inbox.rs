@@ -19,7 +19,7 @@ use crate::kafka::{Consumer, DeadLetters, InboxContext};
 use crate::postgres::{Connector, Doubts, HandlerTransaction, Transaction};
 use crate::retry_topic::RetryTopics;
 
-/// How a service consumes: what it is called, where it remembers, what happens to events that fail.
+/// Consumer of a service. Configures its name, its database, and the handling of events that fail.
 #[derive(Debug)]
 pub struct Inbox<T = Transaction> {
     connector: Connector<T>,
@@ -34,12 +34,12 @@ pub struct Inbox<T = Transaction> {
     window: Duration,
 }
 
-/// How long ids are remembered unless told otherwise.
+/// Default time for which ids are stored.
 const WINDOW: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl<T: HandlerTransaction> Inbox<T> {
-    /// An inbox in the database of `connector`. `consumer` is the scope of what is remembered: services that share a
-    /// database each need their own name. What is given up goes to `dead_letters`.
+    /// Returns an inbox in the database of `connector`. `consumer` is the scope of everything that is stored: services that
+    /// share a database each need their own name. Events that are given up go to `dead_letters`.
     #[must_use]
     pub fn new(connector: Connector<T>, consumer: &str, dead_letters: DeadLetters) -> Self {
         Self {
@@ -56,68 +56,69 @@ impl<T: HandlerTransaction> Inbox<T> {
         }
     }
 
-    /// How long an event is remembered as done; 30 days unless told otherwise. When it comes again later, it is applied
-    /// again. So this must be longer than anything comes again: Kafka's retention, and the age of dead letters that are
-    /// replayed. A warning is logged when Kafka keeps the topic's records for longer.
+    /// Sets how long a handled event is remembered; 30 days by default. A repeat that arrives later is applied again. So
+    /// the window must be longer than Kafka's retention, and than the age of dead letters that are replayed. A warning is
+    /// logged if Kafka retains the topic's records for longer.
     #[must_use]
     pub fn window(mut self, window: Duration) -> Self {
         self.window = window;
         self
     }
 
-    /// Where the id of an event is found; in the usual headers unless told otherwise.
+    /// Sets where the id of an event is found; by default in the usual headers.
     #[must_use]
     pub fn ids(mut self, ids: IdSource) -> Self {
         self.ids = ids;
         self
     }
 
-    /// Among which events an id is unique; among those of a topic unless told otherwise. An event with the id of another one
-    /// and other content becomes a dead letter.
+    /// Sets the scope in which an id is unique; by default the topic. An event with the id of another one and different
+    /// content becomes a dead letter.
     #[must_use]
     pub fn id_scope(mut self, scope: IdScope) -> Self {
         self.id_scope = scope;
         self
     }
 
-    /// How a repeat is known; by its id unless told otherwise.
+    /// Sets how repeats are recognized; by default by id.
     #[must_use]
     pub fn dedupe(mut self, dedupe: Dedupe) -> Self {
         self.dedupe = dedupe;
         self
     }
 
-    /// The number of each key's first event, for [`Dedupe::Sequence`]: later ones wait for it. Unless it is told, the first event that
-    /// comes is the first one, and one with a lesser number becomes a dead letter.
+    /// Sets the number of each key's first event, for [`Dedupe::Sequence`]: later events wait for it. Without it, the first
+    /// event received of a key is its first one. An event with a smaller number becomes a dead letter.
     #[must_use]
     pub fn first_number(mut self, number: i64) -> Self {
         self.first_number = Some(number);
         self
     }
 
-    /// What is kept in order; the events of a key unless told otherwise.
+    /// Sets which events are handled in order; by default those of each key.
     #[must_use]
     pub fn order(mut self, order: Order) -> Self {
         self.options.order = order;
         self
     }
 
-    /// When a handler that failed is called again.
+    /// Sets when the handler is called again after a failure.
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.options.retry = retry;
         self
     }
 
-    /// What failed its attempts goes through these topics before it becomes a dead letter; none unless told otherwise. The later
-    /// events of its key are handled before it. Subscribe to [`Self::topics`], and make them before.
+    /// Sets the retry topics that an event passes through after its last failed attempt, before it becomes a dead letter;
+    /// none by default. The later events of its key are handled before it. Create the topics of [`Self::topics`] first, and
+    /// subscribe to them.
     #[must_use]
     pub fn retry_topics(mut self, topics: RetryTopics) -> Self {
         self.retry_topics = Some(topics);
         self
     }
 
-    /// These topics and their retry topics.
+    /// Returns these topics and their retry topics.
     #[must_use]
     pub fn topics(&self, topics: &[&str]) -> Vec<String> {
         let behind = |topic: &&str| {
@@ -127,20 +128,20 @@ impl<T: HandlerTransaction> Inbox<T> {
         topics.iter().flat_map(behind).collect()
     }
 
-    /// What happens to a key when one of its events has become a dead letter; it goes on unless told otherwise.
+    /// Sets what happens to a key after one of its events became a dead letter; by default its later events are handled.
     #[must_use]
     pub fn after_dead_letter(mut self, after: AfterDeadLetter) -> Self {
         self.options.after_dead_letter = after;
         self
     }
 
-    /// Lets a key go on whose later events wait behind a dead letter: how many such letters it had. The consumer notices it
-    /// within [`Options::release_poll`]. A dead letter that was sent again before is handled at its old place, before those that
-    /// have waited for it; it is known by its id.
+    /// Releases a key whose later events wait behind a dead letter. Returns the number of dead letters that blocked it. The
+    /// consumer notices the release within [`Options::release_poll`]. A dead letter that was sent again before the release
+    /// is handled at its old place, before the events that waited for it; it is recognized by its id.
     ///
     /// # Errors
     ///
-    /// When PostgreSQL does not answer.
+    /// If the query fails, for example because PostgreSQL does not answer.
     pub async fn release(&self, key: &[u8]) -> Result<u64, Error> {
         let identity = |event: &Event| self.ids.identity(event, self.id_scope, &event.topic).ok();
         let is_same = |one: &Event, other: &Event| {
@@ -151,54 +152,56 @@ impl<T: HandlerTransaction> Inbox<T> {
         Ok(self.connector.opener().release(&self.consumer, key, is_same).await?)
     }
 
-    /// The most events in one transaction; 1 unless told otherwise. When a batch fails, its events are handled one by one.
+    /// Sets the maximum number of events in one transaction; 1 by default. If a batch fails, its events are handled one by
+    /// one.
     #[must_use]
     pub fn batch(mut self, most: NonZeroUsize) -> Self {
         self.options.batch = most;
         self
     }
 
-    /// The most handlers at work at a time, each with a connection to PostgreSQL; 8 unless told otherwise. One more
-    /// connection is for a transaction that is being committed while the next handler is at work.
+    /// Sets the maximum number of concurrent handlers, each with a connection to PostgreSQL; 8 by default. One more
+    /// connection is for a transaction that is being committed while the next handler runs.
     #[must_use]
     pub fn workers(mut self, most: NonZeroUsize) -> Self {
         self.options.workers = most;
         self
     }
 
-    /// The most events of a partition that wait in the table; 10,000 unless told otherwise.
+    /// Sets the maximum number of events of a partition that wait in the table; 10,000 by default.
     #[must_use]
     pub fn parked_max(mut self, most: usize) -> Self {
         self.options.parked_max = most;
         self
     }
 
-    /// Limits the time of a handler; 5 minutes unless told otherwise. A handler that has not returned by then has failed.
+    /// Limits the run time of a handler; 5 minutes by default. A handler that has not returned by then has failed.
     #[must_use]
     pub fn handler_timeout(mut self, longest: Duration) -> Self {
         self.options.handler_within = longest;
         self
     }
 
-    /// The former name of [`Inbox::handler_timeout`].
+    /// Limits the run time of a handler, under the former name of [`Inbox::handler_timeout`].
     #[deprecated(note = "renamed to `Inbox::handler_timeout`")]
     #[must_use]
     pub fn handler_within(self, longest: Duration) -> Self {
         self.handler_timeout(longest)
     }
 
-    /// All other options.
+    /// Replaces all options, including those of the other methods, such as [`Self::workers`].
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// Gives each event to `handler`, until `stop` is over. Then handlers at work are waited for and offsets are committed.
+    /// Passes each event to `handler` until `stop` completes. Then waits for running handlers, and commits offsets.
     ///
     /// # Errors
     ///
-    /// When Kafka's client ends for good. Servers that are away are waited for.
+    /// If the Kafka client fails permanently, if the inbox's tables cannot be used, or if [`Self::retry_topics`] is
+    /// combined with settings that need the events of a key in order. Servers that are unavailable are retried instead.
     pub async fn run<C, F, R>(
         &self,
         kafka: Consumer<C>,
@@ -214,11 +217,11 @@ impl<T: HandlerTransaction> Inbox<T> {
         Loop::new(kafka, self.loop_options()?, |committing| self.context(handler, committing)).run(stop).await
     }
 
-    /// The same, with all new events of a transaction at once.
+    /// Runs like [`Self::run`], but passes all new events of a transaction to `handler` at once.
     ///
     /// # Errors
     ///
-    /// As [`Self::run`].
+    /// As for [`Self::run`].
     pub async fn run_batches<C, F, R>(
         &self,
         kafka: Consumer<C>,
@@ -234,7 +237,8 @@ impl<T: HandlerTransaction> Inbox<T> {
         Loop::new(kafka, self.loop_options()?, |committing| self.context(handler, committing)).run(stop).await
     }
 
-    /// Numbers and positions are compared one after the other.
+    /// Returns the options of the loop. Numbers and positions are compared one after the other, so they need an order. An
+    /// error means that retry topics would break an order that must be kept.
     fn loop_options(&self) -> Result<Options, Error> {
         let mut options = self.options.clone();
         let keeps_order =

@@ -1,10 +1,11 @@
-//! A consumer: Kafka's records through a handler into PostgreSQL.
+//! A consumer: reads Kafka's records, and applies them to PostgreSQL through a handler.
 
 mod dedupe;
 mod delivery;
 mod failure;
 mod handler;
 mod inbox;
+mod offsets;
 mod parking;
 #[cfg(feature = "position")]
 mod position;
@@ -21,6 +22,6 @@ pub use inbox::Inbox;
 
 pub(crate) use handler::{Each, Handler};
 
-/// The former name of [`crate::Error`].
+/// Former name of [`crate::Error`].
 #[deprecated(note = "use `outboxd_inbox::Error`")]
 pub type Error = crate::Error;

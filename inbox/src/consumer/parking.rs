@@ -8,11 +8,11 @@ use super::work::Context;
 use crate::core::{Load, Loaded, Park, Reason, Surrender};
 use crate::postgres::{self, Connection, DeadNumber, Settled, Tenancy, Written};
 
-/// Between two attempts to write down that an event is a dead letter.
+/// Pause between two attempts to record that an event is a dead letter.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 impl<H: Handler> Context<H> {
-    /// Parks events; whether they are in the table.
+    /// Parks events. Returns whether they are in the table.
     pub(super) async fn park(
         &self,
         connection: Option<Connection>,
@@ -21,6 +21,9 @@ impl<H: Handler> Context<H> {
     ) -> (bool, Option<Connection>) {
         let written = async {
             let connection = self.connection(connection).await?;
+            if !connection.is_of(tenancy) {
+                return Ok((false, Some(connection)));
+            }
             let written = connection.park(tenancy, &park.events, park.failed.as_ref()).await?;
             if written == Written::Yes {
                 self.telemetry.parked(&park.tenure.partition.topic, park.events.len());
@@ -42,6 +45,9 @@ impl<H: Handler> Context<H> {
     ) -> (Loaded, Option<Connection>) {
         let loaded = async {
             let connection = self.connection(connection).await?;
+            if !connection.is_of(tenancy) {
+                return Ok((Loaded::Unavailable, Some(connection)));
+            }
             let loaded = connection.load(tenancy, &load.tenure.partition, &load.lane).await?;
             Ok::<_, postgres::Error>((loaded, Some(connection)))
         };
@@ -51,7 +57,7 @@ impl<H: Handler> Context<H> {
         })
     }
 
-    /// Returns which of these partitions another session has taken since, by their indexes.
+    /// Returns the indexes of the partitions that another session has taken since.
     pub(super) async fn find_lost(
         &self,
         connection: Option<Connection>,
@@ -70,8 +76,8 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// Writes a dead letter, and then what remains of it in PostgreSQL. `Written::Fenced` when nothing could be written there, since
-    /// another session has taken the partition.
+    /// Writes an event to its retry topic or as a dead letter, and then updates its rows in PostgreSQL. Returns
+    /// `Written::Fenced` if they cannot be updated, since the partition has to be taken again.
     pub(super) async fn surrender(
         &self,
         tenancy: Option<&Tenancy>,
@@ -79,7 +85,7 @@ impl<H: Handler> Context<H> {
     ) -> (Written, Option<Connection>) {
         let attempts = surrender.attempts.saturating_add(self.attempts_before(&surrender.event));
         let began = Instant::now();
-        // One that does not fit into its retry topic becomes a dead letter.
+        // An event that does not fit into its retry topic becomes a dead letter.
         let retried = match self.retry_topic(surrender) {
             Some((topic, wait)) if self.dead_letters.write_retry(&topic, surrender, attempts, wait).await => {
                 Some(topic)
@@ -100,7 +106,7 @@ impl<H: Handler> Context<H> {
         {
             return (Written::Yes, None);
         }
-        // Otherwise it comes again from the table.
+        // Without this update, the event would be loaded from the table again.
         loop {
             match self.settle(tenancy, surrender).await {
                 Ok((written, connection)) => return (written, Some(connection)),
@@ -115,12 +121,12 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// Whether an event has a number for which others may wait.
+    /// Reports whether events have numbers, so that later events may wait for an earlier one.
     pub(super) fn has_numbers(&self) -> bool {
         matches!(self.dedupe, Dedupe::Sequence(_))
     }
 
-    /// Whether repeats are known by position.
+    /// Reports whether repeats are recognized by position.
     pub(super) fn has_positions(&self) -> bool {
         !matches!(self.dedupe, Dedupe::Ids | Dedupe::Sequence(_))
     }
@@ -131,6 +137,9 @@ impl<H: Handler> Context<H> {
         surrender: &Surrender,
     ) -> Result<(Written, Connection), postgres::Error> {
         let connection = self.connection(None).await?;
+        if !connection.is_of(tenancy) {
+            return Ok((Written::Fenced, connection));
+        }
         let settled = match surrender.key_waits {
             true => Settled::Blocks,
             false => Settled::Gone,
@@ -146,7 +155,7 @@ impl<H: Handler> Context<H> {
             written = connection.settle(tenancy, &surrender.event, settled, number).await?;
         }
         if surrender.reason == Reason::Crashed {
-            // Otherwise it counts against another event with this offset, should the topic be made anew.
+            // Otherwise it counts against another event with this offset if the topic is created again.
             connection.forget_begun(tenancy, surrender.event.offset).await?;
         }
         Ok((written, connection))

@@ -9,18 +9,18 @@ use crate::event::{Event, Position};
 use crate::kafka::{InboxContext, Partitions};
 use crate::postgres::{self, Change, Comparable, Connection, Placed, Tenancy};
 
-/// Why the positions of a job do not tell repeats.
+/// Reason why the positions of a job cannot identify repeats.
 enum Unsound {
-    /// For a reason that stays.
+    /// Permanent reason.
     Because(&'static str),
-    /// The events of the batch have to be handled one by one.
+    /// Several databases in one batch: its events have to be handled one by one.
     Mixed,
-    /// Nobody goes by positions any more: the partition has to be taken again.
+    /// The topic does not use positions any more: the partition has to be taken again.
     Fenced,
 }
 
 impl<H: Handler> Context<H> {
-    /// Returns how many partitions the topic has. `None` while Kafka does not answer.
+    /// Returns the number of partitions of the topic; `None` if Kafka does not answer.
     pub(super) async fn count<C: InboxContext>(id: &PartitionId, partitions: Partitions<C>) -> Option<i32> {
         let topic = Arc::clone(&id.topic);
         match tokio::task::spawn_blocking(move || partitions.count(&topic)).await.ok()? {
@@ -32,8 +32,8 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// Handles the events of a job that are new, of which some are new for sure. An error means that the connection cannot be
-    /// used again.
+    /// Handles the events of a job that are new. `fresh` marks those that are certainly new. An error means that the
+    /// connection cannot be used again.
     pub(super) async fn by_position(
         &self,
         connection: &Connection,
@@ -64,7 +64,7 @@ impl<H: Handler> Context<H> {
         self.run_new(connection, tenancy, job, deliveries, (entered, mark)).await
     }
 
-    /// The positions of a job's events, when they can be compared with all others of the topic.
+    /// Returns the positions of a job's events if they can be compared with all others of the topic.
     async fn positions(
         &self,
         connection: &Connection,
@@ -100,7 +100,8 @@ impl<H: Handler> Context<H> {
         Ok(Ok(positions))
     }
 
-    /// Why the same event could come again in another lane, where nobody sees this one while it is being done.
+    /// Returns the reason if a repeat of the event could arrive in another lane, which does not see this one while it is
+    /// being handled.
     fn misplaced(&self, event: &Event, partitions: i32) -> Option<&'static str> {
         if event.key.is_none() && (self.order != Order::PerPartition || partitions != 1) {
             return Some("an event has no key");
@@ -110,7 +111,7 @@ impl<H: Handler> Context<H> {
         (!event.is_in_place(partitions)).then_some(misplaced)
     }
 
-    /// The partition is taken again afterwards.
+    /// Changes the topic to ids. The partition is taken again afterwards.
     async fn go_by_ids(&self, connection: &Connection, job: &Job, why: &'static str) -> Outcome {
         let topic = &job.tenure.partition.topic;
         match connection.change_way(&self.consumer, topic, Change::ToIds(why)).await {
@@ -123,7 +124,8 @@ impl<H: Handler> Context<H> {
     }
 }
 
-/// Events by what their positions say. `None` without events.
+/// Divides the events into certainly new and doubtful ones, with the range of their positions. Returns `None` without
+/// events.
 fn placed<'a>(positions: &'a [Position], fresh: &[bool], deliveries: &'a [Delivery]) -> Option<Placed<'a>> {
     let all = || positions.iter().zip(fresh.iter().copied().chain(std::iter::repeat(false))).zip(deliveries);
     let ids = |wanted: bool| {

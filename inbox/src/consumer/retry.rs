@@ -9,7 +9,7 @@ use crate::kafka::now_ms;
 use crate::retry_topic::RetryRecord;
 
 impl<H: Handler> Context<H> {
-    /// An event that was read, with the wait of its retry topic.
+    /// Returns the input for an event that was read, with the rest of the wait of its retry topic.
     pub(super) fn received(&self, event: Arc<Event>) -> Input {
         let retry = self.retry_topics.as_ref().and_then(|_| RetryRecord::of(&event));
         let left = retry.map_or(0, |retry| retry.not_before_ms.saturating_sub(now_ms().unwrap_or_default()));
@@ -19,19 +19,19 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// How often an event has failed before it came to the topic that it was read from.
+    /// Returns how often an event failed before it was written to the topic that it was read from.
     pub(super) fn attempts_before(&self, event: &Event) -> u32 {
         let retry = self.retry_topics.as_ref().and_then(|_| RetryRecord::of(event));
         retry.map_or(0, |retry| retry.attempts)
     }
 
-    /// The topic that an event was written to first.
+    /// Returns the topic that an event was first written to.
     pub(super) fn first_topic(&self, event: &Event) -> Arc<str> {
         let retry = self.retry_topics.as_ref().and_then(|_| RetryRecord::of(event));
         retry.map_or_else(|| Arc::clone(&event.topic), |retry| Arc::from(retry.topic))
     }
 
-    /// The retry topic for an event that is given up otherwise, and how long it waits there.
+    /// Returns the retry topic for an event that would otherwise be given up, and how long it waits there.
     pub(super) fn retry_topic(&self, surrender: &Surrender) -> Option<(String, Duration)> {
         let (topics, event) = (self.retry_topics.as_ref()?, &surrender.event);
         if surrender.reason != Reason::Exhausted {
@@ -41,7 +41,7 @@ impl<H: Handler> Context<H> {
         topics.next(&event.topic, &origin, &self.consumer)
     }
 
-    /// Says what happens to an event that has failed.
+    /// Logs whether a failed event goes to a retry topic or becomes a dead letter.
     pub(super) fn tell(&self, surrender: &Surrender) {
         let (event, attempts, error) = (&surrender.event, surrender.attempts, &surrender.error);
         let (topic, partition, offset) = (&*event.topic, event.partition, event.offset);

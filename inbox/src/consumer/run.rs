@@ -1,4 +1,5 @@
 mod commits;
+mod taking;
 mod watch;
 
 use std::collections::{HashMap, VecDeque};
@@ -23,81 +24,83 @@ use crate::event::{Event, Position};
 use crate::kafka::{Consumer, InboxContext, Rebalanced};
 use crate::postgres::{Connection, Taken, Tenancy, Written};
 
-/// How often offsets are committed.
+/// Interval between commits of offsets.
 const COMMIT_EVERY: Duration = Duration::from_millis(500);
-/// How often old events are forgotten, if it is not being done.
+/// Interval between purges of old events. A purge is skipped while the last one is running.
 const PURGE_EVERY: Duration = Duration::from_secs(60);
-/// How often is looked for handlers that have not returned, and for partitions that another session has taken.
+/// Interval between checks for handlers that have not returned, and for partitions that another session has taken.
 const WATCH_EVERY: Duration = Duration::from_secs(5);
-/// A handler that takes longer than this is in the log, again after each such time.
+/// Run time after which a handler is logged, and logged again after each such time.
 const SLOW_AFTER: Duration = Duration::from_secs(30);
-/// A connection is not used for longer than this. Its cached plans and settings may be out of date.
+/// Maximum age of a connection. Its cached plans and settings may be out of date after that.
 const CONNECTION_AGE_MAX: Duration = Duration::from_secs(30 * 60);
-/// How long handlers at work are waited for at the end. Then they are given up, and their transactions are rolled back.
+/// Time limit for running handlers at the end. After that they are dropped, and their transactions are rolled back.
 const STOP_WITHIN: Duration = Duration::from_secs(20);
-/// How long Kafka may take for the last commit, at least.
+/// Minimum time that Kafka has for the last commit.
 const COMMIT_WITHIN: Duration = Duration::from_secs(5);
-/// How long PostgreSQL has at the end to take the partitions back. Nothing is lost without it.
+/// Time limit at the end for storing offsets and giving partitions back in PostgreSQL. Nothing is lost if it is exceeded.
 const GIVE_BACK_WITHIN: Duration = Duration::from_secs(1);
-/// Partitions that are taken at a time: each needs a connection, besides those of the workers.
-const TAKING_MAX: usize = 4;
-/// Nothing is due: something else will happen before.
+/// Time until the next wake-up if nothing is due.
 const FAR_AWAY: Duration = Duration::from_secs(3600);
 
-/// The one loop of a consumer: it waits, asks [`Core`] what to do, and has it done.
+/// Main loop of a consumer: waits for input, passes it to [`Core`], and starts the resulting actions.
 pub(super) struct Loop<H, C: InboxContext> {
     kafka: Consumer<C>,
     core: Core,
     context: Arc<Context<H>>,
     tasks: JoinSet<Ended>,
-    /// The partitions that are held, and by which tenure.
+    /// Partitions that are held, by tenure.
     tenancies: HashMap<Tenure, Tenancy>,
-    /// Which transactions are being committed. There is room for all that are open.
+    /// Jobs whose transactions are being committed. The channel has room for all open transactions.
     committing: mpsc::Receiver<JobId>,
-    /// Connections that nobody uses, at most as many as are needed for transactions.
+    /// Unused connections, at most the number that transactions need.
     idle: Vec<Connection>,
     idle_max: usize,
-    /// Which events are new for sure, of a consumer that knows repeats by position.
+    /// Events that are certainly new, if the consumer recognizes repeats by position.
     positions: HashMap<PartitionId, Positions>,
-    /// The jobs whose handlers have not returned.
+    /// Jobs whose handlers have not returned.
     at_work: HashMap<JobId, AtWork>,
     is_purging: bool,
     is_committing: bool,
     is_checking: bool,
-    /// Up to where each partition has ended, as PostgreSQL has stored it.
+    /// Offset up to which each partition has ended, as PostgreSQL has stored it.
     stored: HashMap<PartitionId, i64>,
-    /// Partitions to take, and how many are being taken.
+    /// Incarnation of the database in which each partition was last taken.
+    incarnations: HashMap<PartitionId, Arc<str>>,
+    /// Partitions to take; `taking` counts those in progress.
     to_take: VecDeque<Tenure>,
     taking: usize,
 }
 
-/// A job whose handler has not returned.
+/// Job whose handler has not returned.
 struct AtWork {
     since: Instant,
-    /// When it is in the log next.
+    /// Time of its next log line.
     report_at: Instant,
     event: Arc<Event>,
 }
 
-/// What a task has come to.
+/// Result of a task.
 enum Ended {
     Job(JobId, Outcome, Option<Connection>),
-    /// With the offset to go back to.
+    /// With the offset to seek to.
     Take(Tenure, Option<Box<Taken>>, Option<i64>, Option<Connection>),
     Surrender(JobId, Written, Option<Connection>),
     Park(JobId, bool, Option<Connection>),
     Load(JobId, Loaded, Option<Connection>),
     Purge(Option<Connection>),
-    /// What PostgreSQL has stored, and whether Kafka has accepted it.
+    /// Commits that PostgreSQL has stored, and whether Kafka has accepted them.
     Commit(Vec<Commit>, bool, Option<Connection>),
+    /// Partitions that were taken in another incarnation of the database.
+    Moved(Vec<Tenure>, Option<Connection>),
     GiveBack(Option<Connection>),
-    /// The partitions that another session has taken.
+    /// Partitions that another session has taken.
     Check(Vec<Tenure>, Option<Connection>),
     CheckWindow,
 }
 
 impl<H: Handler, C: InboxContext> Loop<H, C> {
-    /// `context` is given what tells the loop which transactions are being committed.
+    /// Creates the loop. `context` receives the sender for the jobs whose transactions are being committed.
     pub(super) fn new(
         kafka: Consumer<C>,
         options: Options,
@@ -121,6 +124,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             is_committing: false,
             is_checking: false,
             stored: HashMap::new(),
+            incarnations: HashMap::new(),
             to_take: VecDeque::new(),
             taking: 0,
         }
@@ -139,18 +143,18 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         loop {
             let wake = self.next_wake();
             let input = tokio::select! {
-                // A stop before anything that would begin more.
+                // A stop comes before any new work.
                 biased;
                 () = &mut stop => break,
-                // These are due seldom, and then before what may be ready all the time.
+                // These are seldom due, and then come before inputs that may be ready all the time.
                 _ = commits.tick() => { self.commit(); None }
                 _ = purges.tick() => { self.purge(); None }
                 _ = watches.tick() => { self.watch(); None }
                 () = tokio::time::sleep_until(wake.into()) => Some(Input::Wake),
-                // What ends makes room, and what is at its end too.
+                // Jobs that end or are being committed make room.
                 Some(id) = self.committing.recv() => Some(Input::Committing { id }),
                 Some(ended) = self.tasks.join_next() => self.ended(ended.map_err(Error::Task)?),
-                // Not while there is no room for them.
+                // Records are read only while there is room for them.
                 record = self.kafka.next(), if self.core.has_room() => record?.map(|event| self.received(event)),
             };
             self.take_rebalanced();
@@ -162,7 +166,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         self.finish().await
     }
 
-    /// Checks the tables before the first record is read. A server that is away is waited for later.
+    /// Checks the tables before the first record is read. If the server is unavailable, the loop waits for it later.
     async fn check_tables(&self) -> Result<(), Error> {
         match self.context.opener.check_tables().await {
             Err(error) if error.is_transient() => {
@@ -173,7 +177,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         }
     }
 
-    /// Waits for the handlers at work, and commits what has ended.
+    /// Waits for running handlers, and commits the offsets up to which events have ended.
     async fn finish(mut self) -> Result<(), Error> {
         self.turn(Input::Stop);
         let deadline = tokio::time::Instant::now() + STOP_WITHIN;
@@ -193,7 +197,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         }
         let last = self.store_last().await;
         self.give_back(|_| true);
-        // A server that is away is not waited for.
+        // An unavailable server is not waited for.
         while let Ok(Some(_)) = tokio::time::timeout(GIVE_BACK_WITHIN, self.tasks.join_next()).await {}
         self.commit_last(last, deadline.max(tokio::time::Instant::now() + COMMIT_WITHIN)).await;
         Ok(())
@@ -218,7 +222,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         }
     }
 
-    /// Before it is known what happens to an event.
+    /// Records the position of a received event, before the core decides what happens to it.
     fn look_at_position(&mut self, input: &Input) {
         if let Input::Received(event) = input
             && self.context.has_positions()
@@ -231,51 +235,22 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
 
     fn begin(&mut self, job: Job) {
         let Some(tenancy) = self.tenancies.get(&job.tenure).cloned() else {
-            // The core begins nothing before it was told that the partition is taken.
+            // The core begins no job before the partition is taken.
             tracing::error!(?job.tenure, "a job of a partition that is not held");
             return;
         };
         let positions = self.positions.get_mut(&job.tenure.partition);
-        let fresh: Vec<bool> = positions.into_iter().flat_map(|positions| fresh(positions, &job)).collect();
+        let fresh = positions.map(|positions| fresh(positions, &job)).unwrap_or_default();
         if let Some(event) = job.events.first().cloned() {
             let since = Instant::now();
             self.at_work.insert(job.id, AtWork { since, report_at: since + SLOW_AFTER, event });
         }
-        // A further attempt has a fresh connection: the last one may have been the cause.
+        // A further attempt has a new connection: the last one may have been the cause.
         let connection = self.idle.pop().filter(|_| job.attempt <= 1);
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
             let (outcome, connection) = context.handle(connection, &tenancy, &job, &fresh).await;
             Ended::Job(job.id, outcome, connection)
-        });
-    }
-
-    fn take(&mut self, tenure: Tenure) {
-        self.tenancies.retain(|held, _| held.partition != tenure.partition);
-        self.to_take.push_back(tenure);
-        self.take_next();
-    }
-
-    fn take_next(&mut self) {
-        if self.taking >= TAKING_MAX {
-            return;
-        }
-        let Some(tenure) = self.to_take.pop_front() else { return };
-        self.taking += 1;
-        let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
-        let (partitions, group) = (self.kafka.partitions(), self.kafka.group().map(str::to_owned));
-        self.tasks.spawn(async move {
-            let id = &tenure.partition;
-            let (taken, connection) =
-                context.take(connection, id, partitions.clone(), group.as_deref()).await;
-            let stored = taken.as_ref().and_then(|taken| taken.next_offset).filter(|_| tenure.is_first);
-            match context.rewind_to(id, stored, partitions).await {
-                Ok(rewind_to) => Ended::Take(tenure, taken.map(Box::new), rewind_to, connection),
-                Err(error) => {
-                    tracing::warn!(%error, "cannot read the committed offset; retrying");
-                    Ended::Take(tenure, None, None, connection)
-                }
-            }
         });
     }
 
@@ -362,18 +337,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             }
             Ended::Take(tenure, taken, rewind_to, connection) => {
                 self.keep(connection);
-                self.taking = self.taking.saturating_sub(1);
-                self.take_next();
-                let Some(taken) = taken else { return Some(Input::NotTaken { tenure }) };
-                if rewind_to.is_some_and(|offset| !self.kafka.seek(&tenure.partition, offset)) {
-                    return Some(Input::NotTaken { tenure });
-                }
-                if self.context.has_positions() {
-                    self.positions.entry(tenure.partition.clone()).or_default().taken(taken.greatest);
-                }
-                self.tenancies.insert(tenure.clone(), taken.tenancy);
-                let is_rewound = rewind_to.is_some();
-                Input::Taken { tenure, suspects: taken.suspects, parked: taken.parked, is_rewound }
+                return Some(self.taken(tenure, taken, rewind_to));
             }
             Ended::Purge(connection) => {
                 self.is_purging = false;
@@ -388,6 +352,12 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 if is_accepted {
                     self.core.committed(Instant::now(), &stored);
                 }
+                return None;
+            }
+            Ended::Moved(moved, connection) => {
+                self.keep(connection);
+                self.is_committing = false;
+                self.take_moved(moved);
                 return None;
             }
             Ended::GiveBack(connection) => {
@@ -415,7 +385,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             match change {
                 Rebalanced::Assigned(id) => {
                     tracing::info!(topic = &*id.topic, partition = id.partition, "a partition is assigned");
-                    // It may be paused from the last time that it was assigned.
+                    // It may still be paused from its last assignment.
                     self.kafka.resume(&id);
                     self.turn(Input::Assigned(id));
                 }
@@ -424,6 +394,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                     self.give_back(|tenure| tenure.partition == id);
                     self.positions.remove(&id);
                     self.stored.remove(&id);
+                    self.incarnations.remove(&id);
                     self.to_take.retain(|tenure| tenure.partition != id);
                     self.turn(Input::Revoked(id));
                 }
@@ -436,7 +407,14 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
     }
 }
 
-/// Which events of a job are new for sure.
-fn fresh(positions: &mut Positions, job: &Job) -> impl Iterator<Item = bool> {
-    job.events.iter().map(|event| positions.begin(event.offset))
+/// Returns for each event of a job whether it is certainly new.
+fn fresh(positions: &mut Positions, job: &Job) -> Vec<bool> {
+    let mut begin = |event: &Arc<Event>| match Position::of(event).filter(|_| job.is_parked) {
+        Some(position) => {
+            positions.begin_parked(event.offset, position);
+            false
+        }
+        None => positions.begin(event.offset),
+    };
+    job.events.iter().map(&mut begin).collect()
 }

@@ -9,7 +9,7 @@ use crate::event::{Event, SequenceSource};
 use crate::postgres::{self, Connection, Numbered, Tenancy};
 
 impl<H: Handler> Context<H> {
-    /// Handles those events of a job whose number is next, and parks those that come too early. An error means that the
+    /// Handles the events of a job whose number is next, and parks those that arrive too early. An error means that the
     /// connection cannot be used again.
     pub(super) async fn by_sequence(
         &self,

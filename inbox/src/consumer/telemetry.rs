@@ -6,35 +6,36 @@ use tracing::Span;
 use super::delivery::Delivery;
 use crate::core::{FailureKind, Outcome, TopicStanding, Uncharged};
 
-/// What a consumer counts, by the names of OpenTelemetry's conventions for messaging. No keys and no values are in it. Without the feature `metrics` it counts nothing.
+/// Metrics of a consumer, with the names of OpenTelemetry's conventions for messaging. They contain no keys and no values.
+/// Without the feature `metrics`, nothing is recorded.
 #[derive(Clone)]
 pub(super) struct Telemetry {
-    /// `messaging.consumer.group.name` is what the inbox calls the consumer.
+    /// Name of the consumer, for the label `messaging.consumer.group.name`.
     #[cfg(feature = "metrics")]
     consumer: Arc<str>,
     #[cfg(feature = "metrics")]
     topics: Arc<std::sync::Mutex<std::collections::HashMap<Arc<str>, Meters>>>,
 }
 
-/// Of each topic.
+/// State of each topic.
 type Standing = std::collections::BTreeMap<Arc<str>, TopicStanding>;
 
-/// What became of events in the end.
+/// Final outcome of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Applied,
     Repeat,
     DeadLetter,
-    /// It comes again from a retry topic.
+    /// Written to a retry topic, from which the event is read again.
     RetryTopic,
 }
 
-/// What is asked of Kafka.
+/// Request to Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
-    /// A dead letter is written, or an event to its retry topic.
+    /// Write of a dead letter, or of an event to its retry topic.
     Send,
-    /// Offsets are committed.
+    /// Commit of offsets.
     Commit,
 }
 
@@ -49,7 +50,8 @@ struct Meters {
     labels: [metrics::Label; 3],
 }
 
-/// A span for a transaction. It has the offset when there is one event in it, and their number when there are more.
+/// Returns a span for a transaction. It contains the offset if the transaction has one event, and the number of events if
+/// it has more.
 pub(super) fn span(consumer: &str, deliveries: &[Delivery]) -> Span {
     let Some(first) = deliveries.first() else { return Span::none() };
     let span = tracing::info_span!(
@@ -81,7 +83,7 @@ pub(super) fn span(consumer: &str, deliveries: &[Delivery]) -> Span {
     span
 }
 
-/// OpenTelemetry's `error.type`; nothing when it went well.
+/// Returns OpenTelemetry's `error.type`; `None` on success.
 pub(super) fn error_type(outcome: &Outcome) -> Option<&'static str> {
     match outcome {
         Outcome::Done | Outcome::Closed => None,
@@ -89,7 +91,7 @@ pub(super) fn error_type(outcome: &Outcome) -> Option<&'static str> {
         Outcome::Failed { kind: FailureKind::Poison, .. } => Some("poison"),
         Outcome::Uncharged { reason: Uncharged::Conflict, .. } => Some("conflict"),
         Outcome::Uncharged { reason: Uncharged::Broken, .. } => Some("connection"),
-        Outcome::Fenced => Some("fenced"),
+        Outcome::Fenced | Outcome::Moved => Some("fenced"),
         Outcome::Unavailable => Some("unavailable"),
     }
 }
@@ -147,12 +149,12 @@ impl Telemetry {
         Self { consumer, topics: Arc::default() }
     }
 
-    /// A message was read.
+    /// Counts a message that was read.
     pub(super) fn consumed(&self, topic: &Arc<str>) {
         self.of(topic, |meters| meters.consumed.increment(1));
     }
 
-    /// Messages have ended.
+    /// Counts messages that have ended.
     pub(super) fn ended(&self, topic: &Arc<str>, end: End, count: usize) {
         self.of(topic, |meters| {
             let counter = match end {
@@ -165,12 +167,12 @@ impl Telemetry {
         });
     }
 
-    /// Messages wait in the table.
+    /// Counts messages that were written to the table to wait there.
     pub(super) fn parked(&self, topic: &Arc<str>, count: usize) {
         self.of(topic, |meters| meters.parked.increment(u64::try_from(count).unwrap_or(u64::MAX)));
     }
 
-    /// Kafka has answered after so long.
+    /// Records the time that Kafka took to answer.
     pub(super) fn asked(&self, operation: Operation, topic: Option<&str>, took: Duration, is_done: bool) {
         let (name, of) = match operation {
             Operation::Send => ("send", "send"),
@@ -188,7 +190,7 @@ impl Telemetry {
         metrics::histogram!(ASKED, labels).record(took);
     }
 
-    /// How it stands with the topics.
+    /// Sets the gauges of all topics.
     pub(super) fn standing(&self, topics: &Standing, is_tripped: bool, now_ms: i64) {
         let tripped = if is_tripped { 1.0 } else { 0.0 };
         metrics::gauge!(TRIPPED, vec![self.consumer_label()]).set(tripped);
@@ -196,7 +198,7 @@ impl Telemetry {
         for topic in topics.keys() {
             known.entry(Arc::clone(topic)).or_insert_with(|| self.meters(topic));
         }
-        // A topic whose partitions others have now too.
+        // A topic of which this process holds no partition any more is set to 0.
         for (topic, meters) in known.iter() {
             let TopicStanding { parked, blocked, oldest_ms } = topics.get(topic).copied().unwrap_or_default();
             let age_ms = oldest_ms.map_or(0, |oldest| now_ms.saturating_sub(oldest).max(0));
@@ -214,7 +216,7 @@ impl Telemetry {
         )
     }
 
-    /// A transaction took so long.
+    /// Records the time that a transaction took.
     pub(super) fn processed(&self, topic: &Arc<str>, took: Duration, error: Option<&'static str>) {
         self.of(topic, |meters| {
             let error = error.map(|error| metrics::Label::from_static_parts("error.type", error));
@@ -254,38 +256,38 @@ impl Telemetry {
     }
 }
 
-/// OpenTelemetry's.
+/// OpenTelemetry's counter of messages that were read.
 #[cfg(feature = "metrics")]
 const CONSUMED: &str = "messaging.client.consumed.messages";
-/// OpenTelemetry's, in seconds.
+/// OpenTelemetry's histogram of the time of a transaction, in seconds.
 #[cfg(feature = "metrics")]
 const PROCESSED: &str = "messaging.process.duration";
-/// OpenTelemetry's, in seconds.
+/// OpenTelemetry's histogram of the time of a request to Kafka, in seconds.
 #[cfg(feature = "metrics")]
 const ASKED: &str = "messaging.client.operation.duration";
-/// The inbox's own: events in the table now, of the partitions that this process holds.
+/// The inbox's own gauge: events in the table, of the partitions that this process holds.
 #[cfg(feature = "metrics")]
 const WAITING: &str = "outboxd.inbox.parked";
-/// The inbox's own: keys of which an event waits in the table.
+/// The inbox's own gauge: keys of which an event waits in the table.
 #[cfg(feature = "metrics")]
 const BLOCKED: &str = "outboxd.inbox.blocked.keys";
-/// The inbox's own: how old the oldest event is that was read and has not ended, in seconds.
+/// The inbox's own gauge: age of the oldest event that was read and has not ended, in seconds.
 #[cfg(feature = "metrics")]
 const OLDEST: &str = "outboxd.inbox.oldest.age";
-/// The inbox's own: 1 while everything fails, so that a few events at a time are tried.
+/// The inbox's own gauge: 1 while everything fails, so that a few events at a time are tried.
 #[cfg(feature = "metrics")]
 const TRIPPED: &str = "outboxd.inbox.guard.tripped";
 
-/// As gauges have it.
+/// Converts a count to the value of a gauge.
 #[cfg(feature = "metrics")]
 fn number(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::MAX, f64::from)
 }
 
-/// The inbox's own. One that fails again is written again.
+/// The inbox's own counter of messages written to the table. A message that fails again is counted again.
 #[cfg(feature = "metrics")]
 const PARKED: &str = "outboxd.inbox.parked.messages";
-/// The inbox's own: `consumed` is the sum of the outcomes and of what is not done yet.
+/// The inbox's own counter: `consumed` is the sum of all outcomes and of the messages that have not ended.
 #[cfg(feature = "metrics")]
 const ENDED: &str = "outboxd.inbox.ended.messages";
 
@@ -301,7 +303,7 @@ mod tests {
 
     use super::*;
 
-    /// What was recorded: each name with its labels and value.
+    /// Recorded metrics: each name with its labels and value.
     #[derive(Default)]
     struct Recorded(Arc<Mutex<Vec<String>>>);
 

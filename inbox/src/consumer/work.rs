@@ -3,7 +3,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
-use rdkafka::error::KafkaError;
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
@@ -18,16 +17,16 @@ use crate::kafka::{DeadLetters, InboxContext, Partitions, Retention, RetentionQu
 use crate::postgres::{self, Connection, Doubts, Entered, Mark, Opener, Remembers, Taken, Tenancy};
 use crate::retry_topic::RetryTopics;
 
-/// What every task of a consumer needs.
+/// Settings and connections that every task of a consumer needs.
 pub(super) struct Context<H> {
     pub(super) opener: Opener,
     pub(super) consumer: Arc<str>,
     pub(super) ids: IdSource,
     pub(super) id_scope: IdScope,
     pub(super) dedupe: Dedupe,
-    /// Of each key, where that is known.
+    /// First number of each key, if it is configured.
     pub(super) first_number: Option<i64>,
-    /// Transactions that may still be committed, although nobody hears of it.
+    /// Transactions of broken connections, which may still be committed without an answer.
     pub(super) doubts: Doubts,
     #[cfg_attr(not(feature = "position"), allow(dead_code, reason = "only positions depend on it"))]
     pub(super) order: Order,
@@ -37,13 +36,13 @@ pub(super) struct Context<H> {
     pub(super) dead_letters: DeadLetters,
     pub(super) window: Duration,
     pub(super) telemetry: Telemetry,
-    /// Where the loop is told that a transaction is being committed.
+    /// Sender that notifies the loop of a job whose transaction is being committed.
     pub(super) committing: mpsc::Sender<JobId>,
     pub(super) handler: H,
 }
 
 impl<H: Handler> Context<H> {
-    /// Takes a partition. The connection comes back when it can be used again.
+    /// Takes a partition. Returns the connection if it can be used again.
     pub(super) async fn take<C: InboxContext>(
         &self,
         connection: Option<Connection>,
@@ -81,50 +80,7 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// Returns the offset to go back to, when Kafka is beyond what the database has.
-    pub(super) async fn rewind_to<C: InboxContext>(
-        &self,
-        id: &PartitionId,
-        stored: Option<i64>,
-        partitions: Partitions<C>,
-    ) -> Result<Option<i64>, KafkaError> {
-        let Some(stored) = stored else { return Ok(None) };
-        let asked = id.clone();
-        let committed = tokio::task::spawn_blocking(move || partitions.committed(&asked)).await;
-        let committed = committed.unwrap_or(Ok(None))?;
-        let Some(committed) = committed.filter(|committed| *committed > stored) else { return Ok(None) };
-        tracing::warn!(
-            topic = &*id.topic,
-            partition = id.partition,
-            stored,
-            committed,
-            "the offset of the consumer group is beyond the one in the database, which has been put back to an older state: \
-             reading from the database's offset. To skip events, set inbox_partition.next_offset too"
-        );
-        Ok(Some(stored))
-    }
-
-    /// Stores up to where events have ended. Returns whether Kafka may be told.
-    pub(super) async fn store_offsets(
-        &self,
-        connection: Option<Connection>,
-        ends: &[(Tenancy, i64)],
-    ) -> (bool, Option<Connection>) {
-        let stored = async {
-            let connection = self.connection(connection).await?;
-            postgres::store_offsets(&connection, ends).await?;
-            Ok::<_, postgres::Error>(connection)
-        };
-        match stored.await {
-            Ok(connection) => (true, Some(connection)),
-            Err(error) => {
-                tracing::warn!(error = chain(&error), "cannot store offsets; retrying");
-                (false, None)
-            }
-        }
-    }
-
-    /// Gives partitions back that this consumer was at. If that fails, a few of their events are handled one by one.
+    /// Gives partitions back that this consumer held. If that fails, a few of their events are handled one by one.
     pub(super) async fn give_back(
         &self,
         connection: Option<Connection>,
@@ -140,7 +96,7 @@ impl<H: Handler> Context<H> {
         Some(connection)
     }
 
-    /// `None` while Kafka does not answer.
+    /// Returns what the consumer stores of handled events; `None` if Kafka does not answer.
     #[cfg_attr(not(feature = "position"), allow(unused_variables, reason = "only positions ask Kafka"))]
     async fn remembers<C: InboxContext>(
         &self,
@@ -155,7 +111,7 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// Warns when events can come again that are forgotten by then.
+    /// Warns if Kafka retains records for longer than the window, so that repeats could be applied again.
     pub(super) async fn check_window(&self, query: &RetentionQuery) {
         let topics = match query.ask().await {
             Ok(topics) => topics,
@@ -177,7 +133,7 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// Forgets what was done longer ago than the window.
+    /// Deletes the rows of events that were handled longer ago than the window.
     pub(super) async fn purge(&self, connection: Option<Connection>) -> Option<Connection> {
         let connection = self.connection(connection).await.ok()?;
         match postgres::purge(&connection, &self.consumer, self.window).await {
@@ -187,8 +143,8 @@ impl<H: Handler> Context<H> {
         Some(connection)
     }
 
-    /// Handles the events of a job in one transaction. `fresh` tells those that are new for sure. The connection
-    /// comes back when it can be used again.
+    /// Handles the events of a job in one transaction. `fresh` marks the events that are certainly new. Returns the
+    /// connection if it can be used again.
     #[cfg_attr(
         not(feature = "position"),
         allow(unused_variables, reason = "only positions tell what is new")
@@ -211,7 +167,10 @@ impl<H: Handler> Context<H> {
             Ok(connection) => connection,
             Err(error) => return (of_inbox(&error), None),
         };
-        // One of them may be about the same events.
+        if !connection.is_of(tenancy) {
+            return (Outcome::Moved, Some(connection));
+        }
+        // A transaction of a broken connection may contain the same events.
         if let Err(error) = self.doubts.end(&connection).await {
             tracing::warn!(
                 error = chain(&error),
@@ -234,7 +193,7 @@ impl<H: Handler> Context<H> {
             }
         };
         let (outcome, connection) = match handled.instrument(span.clone()).await {
-            // A failure may come from the connection, such as a plan that PostgreSQL has cached of a table as it was.
+            // The connection may be the cause, for example by a plan that PostgreSQL cached before a table changed.
             Ok(outcome @ Outcome::Failed { kind: FailureKind::Retry, .. }) => (outcome, None),
             Ok(outcome) => (outcome, Some(connection)),
             Err(error) => {
@@ -249,8 +208,8 @@ impl<H: Handler> Context<H> {
         (outcome, connection)
     }
 
-    /// Returns what has come of a transaction whose connection cannot be used any more. When another connection can be opened,
-    /// it may have been this event that broke it, and the others need not wait.
+    /// Returns the outcome of a transaction whose connection cannot be used any more. If another connection can be opened,
+    /// this event may have broken the first one, and other events need not wait.
     async fn after(&self, error: &postgres::Error) -> (Outcome, Option<Connection>) {
         if !error.is_transient() {
             return (of_inbox(error), None);
@@ -264,7 +223,7 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// An error means that the connection cannot be used again.
+    /// Handles the events of a job whose ids are new. An error means that the connection cannot be used again.
     async fn by_ids(
         &self,
         connection: &Connection,
@@ -278,7 +237,7 @@ impl<H: Handler> Context<H> {
         self.run_new(connection, tenancy, job, deliveries, (entered, mark)).await
     }
 
-    /// Handles those events that are not done, in the transaction that was entered.
+    /// Handles the events that are not done, in the transaction that was entered.
     pub(super) async fn run_new(
         &self,
         connection: &Connection,
@@ -288,7 +247,7 @@ impl<H: Handler> Context<H> {
         (entered, mark): (Entered, Mark),
     ) -> Result<Outcome, postgres::Error> {
         let Entered::New(mut new) = entered else { return Ok(Outcome::Fenced) };
-        // The same event twice in a batch: the first one counts.
+        // If the same event is twice in a batch, the first one counts.
         let (deliveries, repeats): (Vec<Delivery>, Vec<Delivery>) =
             deliveries.into_iter().partition(|delivery| new.remove(&delivery.identity().scoped_id()));
         let identities: Vec<&Identity> = repeats.iter().map(Delivery::identity).collect();
@@ -309,7 +268,7 @@ impl<H: Handler> Context<H> {
         outcome(connection, tenancy, mark, committed.map(|()| Outcome::Done)).await
     }
 
-    /// Commits the transaction of a job. The next handler need not wait for it.
+    /// Commits the transaction of a job. Notifies the loop first, so that the next handler need not wait for it.
     pub(super) async fn commit(
         &self,
         connection: &Connection,
@@ -317,12 +276,12 @@ impl<H: Handler> Context<H> {
         job: &Job,
         mark: Mark,
     ) -> Result<(), postgres::Error> {
-        // Nobody is told when the loop has ended.
+        // The channel is closed when the loop has ended.
         self.committing.send(job.id).await.ok();
         connection.commit(tenancy, mark).await
     }
 
-    /// Counts the events of a transaction: so many of them were new, and so many have not ended.
+    /// Counts the events of a transaction: `new` were applied, `waiting` were written to the table, the rest were repeats.
     pub(super) fn tell_ended(&self, job: &Job, new: usize, waiting: usize) {
         let topic = &job.tenure.partition.topic;
         self.telemetry.ended(topic, End::Applied, new);
@@ -332,8 +291,8 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// Calls the handler, unless there is nothing for it. One that panics has failed. An error means that it has kept the
-    /// transaction.
+    /// Calls the handler unless there are no events. A panic is a failure. An error means that the handler has kept the
+    /// transaction or exceeded its time limit.
     pub(super) async fn call(
         &self,
         connection: &Connection,
@@ -372,7 +331,7 @@ impl<H: Handler> Context<H> {
     }
 }
 
-/// Undoes the transaction of a handler that has failed.
+/// Rolls back the transaction of a failed handler, and returns the outcome.
 pub(super) async fn undo(
     connection: &Connection,
     tenancy: &Tenancy,
@@ -380,7 +339,7 @@ pub(super) async fn undo(
     failure: &Failure,
 ) -> Result<Outcome, postgres::Error> {
     let is_fenced_in = connection.is_fenced_in().await?;
-    // The inbox's own connection works: an error that says otherwise is about another one.
+    // The inbox's own connection works: an error to the contrary is about another one.
     connection.roll_back(tenancy, mark).await?;
     if is_fenced_in && failure.is_read_only() && connection.is_read_only().await? {
         tracing::warn!(error = failure.chain(), "PostgreSQL is read-only; retrying");
@@ -397,7 +356,7 @@ pub(super) async fn undo(
     Ok(Outcome::Failed { kind: FailureKind::Poison, error })
 }
 
-/// What has come of a transaction. When it was refused, it is undone, and that its handlers have ended is written down.
+/// Returns the outcome of a transaction. If the commit was refused, rolls back and records that the handlers have ended.
 pub(super) async fn outcome(
     connection: &Connection,
     tenancy: &Tenancy,
@@ -427,7 +386,7 @@ fn of_inbox(error: &postgres::Error) -> Outcome {
         return Outcome::Uncharged { reason: Uncharged::Conflict, error: chain(error) };
     }
     let kind = match error {
-        // What the handler did after that may be committed: another attempt could do it twice.
+        // Later statements of the handler may be committed: another attempt could apply them twice.
         postgres::Error::TransactionEnded => FailureKind::Poison,
         _ => FailureKind::Retry,
     };

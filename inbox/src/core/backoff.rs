@@ -1,24 +1,24 @@
-//! Attempts that are not charged to the event: PostgreSQL has ended them, not the handler.
+//! Attempts that are not charged to the event, because PostgreSQL ended them and not the handler.
 
 use std::time::Duration;
 
-/// The wait after the first one. It doubles.
+/// Base of the wait, which doubles with each repeat.
 const FIRST: Duration = Duration::from_millis(10);
-/// The longest wait.
+/// Maximum wait.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Why an attempt is repeated without being charged.
+/// Reason to repeat an attempt without charging it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Uncharged {
-    /// PostgreSQL has chosen its transaction to resolve a deadlock, or could not serialize it.
+    /// PostgreSQL aborted the transaction to resolve a deadlock, or could not serialize it.
     Conflict,
-    /// The connection has broken, and another one can be opened.
+    /// The connection broke, and another one can be opened.
     Broken,
 }
 
 impl Uncharged {
-    /// The most repeats in a row of an event. After them an attempt is charged: an event whose statements always end so must be
-    /// given up some time.
+    /// Returns the maximum number of consecutive repeats of an event. The attempt after them is charged, so that an event whose
+    /// statements always end this way is given up eventually.
     pub(super) fn repeats_max(self) -> u32 {
         match self {
             Self::Conflict => 12,
@@ -26,7 +26,8 @@ impl Uncharged {
         }
     }
 
-    /// Returns the wait before a repeat, from 1. `chance` is from 0 to 1: transactions that met must not meet again.
+    /// Returns the wait before a repeat, counted from 1. `chance` is a random number from 0 to 1, which separates transactions that
+    /// conflicted.
     pub(super) fn wait(repeat: u32, chance: f64) -> Duration {
         let longest = FIRST.saturating_mul(1 << repeat.min(10)).min(LONGEST);
         longest.mul_f64(chance)

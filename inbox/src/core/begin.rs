@@ -1,4 +1,4 @@
-//! Which job is begun next.
+//! Choice of the next job.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{Action, Begun, Core};
 use crate::event::Event;
 
 impl Core {
-    /// Begins what may begin.
+    /// Begins all jobs that may begin.
     pub(super) fn begin(&mut self, now: Instant, actions: &mut Vec<Action>) {
         while self.may_begin(now) {
             let Some((id, pick)) = self.pick(now) else { return };
@@ -44,12 +44,12 @@ impl Core {
         }
     }
 
-    /// Transactions that have not ended.
+    /// Returns the number of transactions that have not ended.
     fn open(&self) -> usize {
         self.running + self.committing
     }
 
-    /// From the partition behind the one that had its turn.
+    /// Picks the next job, starting at the partition after the last one that had its turn.
     fn pick(&mut self, now: Instant) -> Option<(PartitionId, Pick)> {
         let after = self.turn_of.take().map_or(Bound::Unbounded, Bound::Excluded);
         let mut pick = |(id, partition): (&PartitionId, &mut Partition)| {
@@ -61,8 +61,8 @@ impl Core {
         Some(picked)
     }
 
-    /// The process has ended too often in the middle of an event. It may have ended for another reason, so the event waits in the
-    /// table before each further attempt, and is given up only after the last wait.
+    /// Parks an event during which the process has crashed too often. The crash may have had another cause, so the event waits in
+    /// the table before each further attempt, and is given up only after the last wait.
     fn crashed(
         &mut self,
         now: Instant,

@@ -1,9 +1,9 @@
-/// The fewest transactions at a time. More than one, so that a slow handler does not hold up the others.
+/// Minimum of the limit. More than one, so that a slow handler does not block the other ones.
 const FEWEST: usize = 2;
-/// This many successes for each transaction at a time allow one more.
+/// Number of successes per allowed transaction after which the limit grows by one.
 const CALM: usize = 20;
 
-/// Limits the transactions at a time while they conflict with each other: a deadlock costs each of them a second.
+/// Limit of concurrent transactions while they conflict with each other: a deadlock costs each of them a second.
 #[derive(Debug)]
 pub(super) struct Crowd {
     most: usize,
@@ -16,7 +16,7 @@ impl Crowd {
         Self { most, limit: most, successes: 0 }
     }
 
-    /// Returns whether another transaction may begin beside this number of open ones.
+    /// Reports whether another transaction may begin beside this number of open ones.
     pub(super) fn may_begin(&self, open: usize) -> bool {
         self.limit >= self.most || open < self.limit
     }

@@ -1,4 +1,4 @@
-//! Failures: an attempt is repeated, an event waits, or it is given up.
+//! Handling of failures: an attempt is repeated, an event waits, or it is given up.
 
 use std::time::Instant;
 
@@ -10,14 +10,14 @@ use super::partition::Standing;
 use super::retry::Wait;
 use super::{Action, Begun, Core, Failed, LaneName, Surrender};
 
-/// The longest error that is kept, in bytes. An error may quote the whole value.
+/// Maximum length of a stored error, in bytes. An error may quote the whole value.
 const ERROR_BYTES_MAX: usize = 2000;
 
-/// Trials of an event that fail while everything fails, before it waits in the table.
+/// Number of failed trials of an event, while everything fails, before it waits in the table.
 const TRIALS_IN_MEMORY: u32 = 3;
 
 impl Core {
-    /// Repeats an attempt that PostgreSQL has ended. It is charged to the event only when that happens again and again.
+    /// Repeats an attempt that PostgreSQL has ended. It is charged to the event only after too many consecutive repeats.
     pub(super) fn repeat(
         &mut self,
         now: Instant,
@@ -40,7 +40,7 @@ impl Core {
         self.failed(now, id, name, FailureKind::Retry, error, actions);
     }
 
-    /// The attempt of a single event has failed.
+    /// Handles a failed attempt of a single event: retries, parks, or gives up the event.
     pub(super) fn failed(
         &mut self,
         now: Instant,
@@ -64,13 +64,13 @@ impl Core {
         let is_last = !matches!(self.options.retry.wait(lane.failed, 0.0), Some(Wait::Memory(_)));
         let is_held = kind == FailureKind::Retry && was_closed && is_last && !self.guard.may_give_up(now);
         if is_held {
-            // Its last attempt is repeated: it may be the beginning of an outage.
+            // The last attempt is repeated, because an outage may have begun.
             lane.failed = lane.failed.saturating_sub(1).max(1);
             lane.trials = lane.trials.saturating_add(1);
         }
         let (failed, trials) = (lane.failed, lane.trials);
         let event = lane.events.front().cloned();
-        // Poison is the event's own fault: it neither counts nor waits for the others.
+        // A poison event is invalid itself: it is not counted as a failure and does not wait for other events.
         let wait = match kind {
             FailureKind::Poison => None,
             FailureKind::Retry => {
@@ -115,8 +115,8 @@ impl Core {
         }
     }
 
-    /// Returns the wait of an event that has failed while everything failed. It is not given up. After some trials it makes room in
-    /// memory for events that may succeed.
+    /// Returns the wait of an event that has failed while everything failed. The event is not given up. After some trials it is
+    /// parked, which makes room in memory for events that may succeed.
     fn wait_for_others(&self, trials: u32) -> Wait {
         match self.options.retry.first_parked() {
             Some(wait) if trials >= TRIALS_IN_MEMORY => Wait::Parked(wait),
@@ -171,7 +171,8 @@ impl Core {
         }
     }
 
-    /// The partition is taken again, and the event has another attempt: it may become a dead letter twice, and nothing overtakes it.
+    /// Schedules another attempt at the event after the partition is taken again. The event may become a dead letter twice, but no
+    /// event of its key overtakes it.
     pub(super) fn not_surrendered(&mut self, now: Instant, id: JobId) {
         let Some(begun) = self.jobs.remove(&id) else { return };
         let until = now + self.options.fenced_pause;
@@ -183,12 +184,12 @@ impl Core {
     }
 }
 
-/// Whether a dead letter of this lane keeps its later events waiting. One without a key has none.
+/// Reports whether the later events of this lane wait behind its dead letter. Events without a key do not wait.
 fn key_waits(options: &Options, name: &LaneName) -> bool {
     options.after_dead_letter == AfterDeadLetter::KeyWaits && !matches!(name, LaneName::Offset(_))
 }
 
-/// An error as it goes into a log, a table and a header: without zero bytes, which PostgreSQL refuses, and not too long.
+/// Returns an error in the form for logs, tables and headers: without zero bytes, which PostgreSQL refuses, and of limited length.
 fn tidy(error: &str) -> String {
     let end = (0..=ERROR_BYTES_MAX).rev().find(|end| error.is_char_boundary(*end)).unwrap_or_default();
     let (kept, cut) = error.split_at_checked(end).unwrap_or((error, ""));

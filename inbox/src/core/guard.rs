@@ -1,23 +1,23 @@
 use std::time::{Duration, Instant};
 
-/// The first pause is this part of the longest one.
+/// Divisor of the maximum pause, which yields the first pause.
 const FIRST_PAUSE: u32 = 10;
-/// The most events that are tried between two pauses. Several, since any of them may be one that always fails.
+/// Maximum number of events tried between two pauses. More than one, since any of them may be one that always fails.
 const TRIALS_MAX: u32 = 16;
 
-/// This many events that fail in a row may be the beginning of an outage.
+/// Number of consecutive failed events that may be the beginning of an outage.
 const SUSPICIOUS: u32 = 3;
-/// How long no event is given up for that.
+/// Time since the first of those failures during which no event is given up.
 const SUSPICIOUS_FOR: Duration = Duration::from_secs(15);
 
-/// Notices that everything fails. Then the cause is not in the events, and giving them up would move the topic to the dead
-/// letters. From then on a few events at a time are tried, with pauses, until one succeeds.
+/// Detector of outages, in which every event fails. The cause is then not in the events, and giving them up would move the whole
+/// topic to the dead letters. Until one event succeeds, only a few events at a time are tried, with pauses between.
 ///
-/// Only failures that another attempt may cure count. An event that is wrong by itself says nothing about the others.
+/// Only failures that another attempt may resolve count. An event that is invalid itself gives no information about other events.
 #[derive(Debug)]
 pub(super) struct Guard {
     in_a_row: u32,
-    /// When the first of them failed.
+    /// Time of the first failure since the last success.
     since: Option<Instant>,
     in_a_row_max: u32,
     pause_max: Duration,
@@ -27,7 +27,7 @@ pub(super) struct Guard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Closed,
-    /// Nothing is begun before this time. With the length of the pause.
+    /// No event is begun before this time. The second value is the length of the pause.
     Tripped(Instant, Duration),
     /// Events are being tried, after a pause.
     Trying(Trial),
@@ -37,13 +37,13 @@ enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Trial {
     begun: u32,
-    /// The pause before.
+    /// Length of the pause before the trial.
     pause: Duration,
-    /// Those that have not ended by then are not waited for.
+    /// End of the wait for events that have not ended.
     until: Instant,
 }
 
-/// The events that may be begun.
+/// Number of events that may be begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Allowance {
     Any,
@@ -56,19 +56,19 @@ impl Guard {
         Self { in_a_row: 0, since: None, in_a_row_max, pause_max, state: State::Closed }
     }
 
-    /// Whether a few events at a time are tried.
+    /// Reports whether only a few events at a time are tried.
     pub(super) fn is_tripped(&self) -> bool {
         self.state != State::Closed
     }
 
-    /// Closes the guard: an event succeeded.
+    /// Closes the guard after an event has succeeded.
     pub(super) fn succeeded(&mut self) {
         self.in_a_row = 0;
         self.since = None;
         self.state = State::Closed;
     }
 
-    /// Counts an attempt that failed, the first one of its event or a further one. Returns whether the guard trips by it.
+    /// Counts a failed attempt. `first` marks the first attempt at its event. Returns whether the guard trips by this failure.
     pub(super) fn failed(&mut self, now: Instant, first: bool) -> bool {
         self.in_a_row = self.in_a_row.saturating_add(u32::from(first));
         self.since.get_or_insert(now);
@@ -87,7 +87,7 @@ impl Guard {
         }
     }
 
-    /// Takes note of an attempt whose end says nothing about the others. Another event may be tried in its place.
+    /// Subtracts a trial whose end gives no information about other events. Another event may be tried in its place.
     pub(super) fn ended_otherwise(&mut self) {
         if let State::Trying(trial) = &mut self.state {
             trial.begun = trial.begun.saturating_sub(1);
@@ -101,13 +101,13 @@ impl Guard {
         }
     }
 
-    /// Returns whether attempts are charged to their events.
+    /// Reports whether attempts are charged to their events.
     pub(super) fn is_closed(&self) -> bool {
         self.state == State::Closed
     }
 
-    /// Returns whether an event may be given up for its failures. Not when several events have failed and none has succeeded:
-    /// more of them will show within a while whether everything fails.
+    /// Reports whether an event may be given up for its failures. It may not for a while after several events have failed and none
+    /// has succeeded: further events then show whether everything fails.
     pub(super) fn may_give_up(&self, now: Instant) -> bool {
         let is_suspicious = self.in_a_row >= SUSPICIOUS.min(self.in_a_row_max);
         let is_recent = self.since.is_some_and(|since| now < since + SUSPICIOUS_FOR);
@@ -184,7 +184,7 @@ mod tests {
         assert!(guard.may_give_up(now));
     }
 
-    /// Invariant: what is no failure of the kind that counts neither trips the guard nor uses up its trials.
+    /// Invariant: an end that is not a counted failure neither trips the guard nor uses up its trials.
     #[test]
     fn a_trial_that_ends_otherwise_makes_room_for_another_one() {
         let now = Instant::now();

@@ -5,35 +5,35 @@ use super::backoff::Uncharged;
 use super::lane::LaneName;
 use crate::event::Event;
 
-/// A topic's partition.
+/// Partition of a topic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId {
-    /// The topic's name.
+    /// Name of the topic.
     pub topic: Arc<str>,
-    /// The partition's number.
+    /// Number of the partition.
     pub partition: i32,
 }
 
-/// A partition for the time that it is assigned to this consumer, or until it is taken again.
+/// Period from taking a partition until it is revoked or taken again.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Tenure {
     pub(crate) partition: PartitionId,
-    /// Counted by this consumer, for all partitions together.
+    /// Number from a counter of this consumer, unique across its partitions.
     pub(crate) number: u64,
-    /// It is the first one since the partition was assigned.
+    /// First tenure since the partition was assigned.
     pub(crate) is_first: bool,
 }
 
-/// Up to where a partition is to be committed.
+/// Offset to commit for a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Commit {
     pub(crate) partition: PartitionId,
     pub(crate) end: i64,
-    /// By which assignment. Kafka's answer may come when the partition was assigned anew.
+    /// Number of the assignment. Kafka may answer after the partition was assigned again.
     pub(super) assignment: u64,
 }
 
-/// Counted by this consumer.
+/// Number of a job from a counter of this consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct JobId(pub(crate) u64);
 
@@ -43,64 +43,66 @@ pub(crate) struct Job {
     pub(crate) id: JobId,
     pub(crate) tenure: Tenure,
     pub(crate) events: Vec<Arc<Event>>,
-    /// From 1. More than 1 only for a single event.
+    /// Number of the attempt, from 1. Greater than 1 only for a single event.
     pub(crate) attempt: u32,
-    /// How often a process has ended in the middle of it. More than 0 only for a single event.
+    /// Number of process crashes while a handler was at the event. Greater than 0 only for a single event.
     pub(crate) begun: u32,
-    /// It is in the table, from where it goes when it is done. Only for a single event.
+    /// The event is in the table, and is removed there when it is done. Only for a single event.
     pub(crate) is_parked: bool,
-    /// No event of the partition before this offset is open.
+    /// Offset before which no event of the partition is open.
     pub(crate) open_from: i64,
 }
 
-/// How a job ended.
+/// Result of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Committed, or done before.
+    /// The transaction was committed, or the events were done before.
     Done,
-    /// The same, and events in the table have waited for it.
+    /// As [`Outcome::Done`], and events in the table have waited for this one.
     Closed,
     /// The handler failed.
     Failed {
-        /// Whether another attempt can help.
+        /// Kind of the failure.
         kind: FailureKind,
-        /// The error and its causes.
+        /// Error and its causes.
         error: String,
     },
-    /// Another consumer has the partition.
+    /// Another consumer owns the partition.
     Fenced,
-    /// PostgreSQL has ended the transaction; the handler is not to blame, and others can go on.
+    /// The database differs from the one in which the partition was taken, or has been restarted since.
+    Moved,
+    /// PostgreSQL ended the transaction. The handler did not fail, and other transactions can continue.
     Uncharged {
-        /// Why.
+        /// Reason why PostgreSQL ended it.
         reason: Uncharged,
-        /// The error and its causes.
+        /// Error and its causes.
         error: String,
     },
-    /// PostgreSQL does not answer; the handler is not to blame.
+    /// PostgreSQL does not answer. The handler did not fail.
     Unavailable,
 }
 
-/// Whether another attempt can help.
+/// Kind of a failure, which decides whether another attempt is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// It can.
+    /// Another attempt may succeed.
     Retry,
-    /// It cannot: the event itself is wrong.
+    /// No attempt can succeed: the event itself is invalid.
     Poison,
 }
 
-/// Why an event was given up.
+/// Reason for which an event was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The handler has failed at the last attempt.
+    /// The handler failed at the last attempt.
     Exhausted,
-    /// The handler says that the event is wrong, or its id is missing.
+    /// The handler reported the event as invalid, or its id is missing.
     Poison,
-    /// The process ended each time while a handler was at it.
+    /// The process ended each time while a handler was at the event.
     Crashed,
 }
 
-/// An event to be given up.
+/// Event to be given up.
 #[derive(Debug, Clone)]
 pub(crate) struct Surrender {
     pub(crate) id: JobId,
@@ -109,7 +111,7 @@ pub(crate) struct Surrender {
     pub(crate) reason: Reason,
     pub(crate) attempts: u32,
     pub(crate) error: String,
-    /// It is in the table.
+    /// The event is in the table.
     pub(crate) is_parked: bool,
     /// The later events of its key wait until it is released.
     pub(crate) key_waits: bool,
@@ -121,21 +123,21 @@ pub(crate) struct Park {
     pub(crate) id: JobId,
     pub(crate) tenure: Tenure,
     pub(crate) events: Vec<Arc<Event>>,
-    /// What is known of the first one, if that has failed. The others have come behind it.
+    /// Failure of the first event, if it has failed. The other events are later ones of its lane.
     pub(crate) failed: Option<Failed>,
 }
 
-/// An event that has failed.
+/// Failure of an event.
 #[derive(Debug, Clone)]
 pub(crate) struct Failed {
     pub(crate) attempts: u32,
     pub(crate) wait: Duration,
     pub(crate) error: String,
-    /// How often a process has ended in the middle of it, if that is why it waits.
+    /// Number of process crashes while a handler was at the event, if the event waits for that reason; otherwise 0.
     pub(crate) begun: u32,
 }
 
-/// The first event of a lane to be read from the table.
+/// Request to read the first event of a lane from the table.
 #[derive(Debug, Clone)]
 pub(crate) struct Load {
     pub(crate) id: JobId,
@@ -143,31 +145,31 @@ pub(crate) struct Load {
     pub(crate) lane: LaneName,
 }
 
-/// The first event of a lane, from the table.
+/// First event of a lane in the table.
 #[derive(Debug, Clone)]
 pub(crate) enum Loaded {
-    /// There is none.
+    /// The table has no event of the lane.
     Nothing,
-    /// It may be handled.
+    /// The event may be handled.
     Due {
         event: Arc<Event>,
         attempts: u32,
-        /// It has waited because a process has ended in the middle of it so often.
+        /// Number of process crashes while a handler was at the event, if it was parked for that reason.
         begun: u32,
     },
-    /// Not yet.
+    /// The event must wait for this time.
     Waits(Duration),
-    /// It is a dead letter, and nobody has released its key.
+    /// The event is a dead letter, and its key has not been released.
     Dead,
     /// The table could not be read.
     Unavailable,
 }
 
-/// An event in the table, without its contents.
+/// Event in the table, without its contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ParkedEvent {
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) offset: i64,
-    /// How long it still waits. `None` when others must come before it.
+    /// Remaining wait. `None` if other events must come before it.
     pub(crate) wait: Option<Duration>,
 }

@@ -5,14 +5,14 @@ use std::time::Instant;
 use super::options::Order;
 use crate::event::Event;
 
-/// What a lane is named by: events with the same name are handled one after the other.
+/// Name of a lane. Events with the same name are handled one after the other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum LaneName {
-    /// The record's key.
+    /// Key of the record.
     Key(Arc<[u8]>),
-    /// All of the partition.
+    /// All events of the partition.
     Partition,
-    /// One event alone.
+    /// One event, by its offset.
     Offset(i64),
 }
 
@@ -26,49 +26,49 @@ impl LaneName {
     }
 }
 
-/// The events that must be handled one after the other.
+/// Events that must be handled one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    /// Those that have not ended, in their order.
+    /// Events that have not ended, in their order.
     pub(super) events: VecDeque<Arc<Event>>,
     pub(super) state: LaneState,
-    /// Failed attempts of the first event.
+    /// Number of failed attempts of the first event.
     pub(super) failed: u32,
-    /// Failed attempts of the first event while everything failed. They are not charged to it.
+    /// Number of failed attempts of the first event while everything failed. They are not charged to the event.
     pub(super) trials: u32,
-    /// Repeats of the first event that were not charged, in a row.
+    /// Number of consecutive repeats of the first event that were not charged.
     pub(super) repeats: u32,
-    /// The first event has waited after a process had ended so often in the middle of it.
+    /// Number of process crashes after which the first event has waited.
     pub(super) waited: u32,
-    /// So many of the first events are handled alone, since a batch with them failed.
+    /// Number of first events that are handled alone, because a batch with them failed.
     pub(super) alone: usize,
     pub(super) parked: Parked,
-    /// When a parked lane goes on.
+    /// End of the lane's wait.
     pub(super) until: Option<Instant>,
 }
 
-/// Which events of a lane are in the table.
+/// Place of a lane's events in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Parked {
-    /// None.
+    /// No event is in the table.
     #[default]
     No,
-    /// Those that come before all that are in memory.
+    /// Events in the table come before all events in memory.
     Before,
-    /// The first one in memory, and maybe some that come between it and the others.
+    /// The first event in memory is in the table, and possibly events between it and the other ones in memory.
     First,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum LaneState {
-    /// In the list of those that are ready, or empty.
+    /// In the list of ready lanes, or empty.
     #[default]
     Ready,
-    /// A handler is at it.
+    /// A handler is running.
     Running,
-    /// Until the next attempt.
+    /// Waiting until the next attempt.
     Waiting,
-    /// The first event is on its way to the dead letters.
+    /// The first event is being sent to its retry topic or the dead letter topic.
     Surrendering,
     /// Events are being written to the table.
     Parking,
@@ -77,12 +77,12 @@ pub(super) enum LaneState {
 }
 
 impl Lane {
-    /// Whether its first event must not share a transaction.
+    /// Reports whether the first event must not share a transaction.
     pub(super) fn is_single(&self) -> bool {
         self.failed > 0 || self.alone > 0 || self.parked != Parked::No
     }
 
-    /// The first events have ended.
+    /// Removes and returns the first `count` events, which have ended, and resets the counters of the first event.
     pub(super) fn advance(&mut self, count: usize) -> Vec<Arc<Event>> {
         (self.failed, self.trials, self.repeats, self.waited) = (0, 0, 0, 0);
         self.alone = self.alone.saturating_sub(count);

@@ -1,5 +1,5 @@
-//! What a consumer decides between two waits: which event is begun next, again, or given up, and up to where offsets may be
-//! committed. No sockets and no clock: times and chance are arguments.
+//! Decisions of a consumer: which event is begun or retried next, which one is given up, and up to which offset may be committed.
+//! No sockets and no clock: times and randomness are arguments.
 
 mod backoff;
 mod begin;
@@ -44,85 +44,89 @@ pub(crate) use positions::Positions;
 pub(crate) use standing::TopicStanding;
 pub(crate) use suspects::Suspects;
 
-/// What has happened.
+/// Input of [`Core::turn`].
 #[derive(Debug)]
 pub(crate) enum Input {
-    /// Kafka has given the partition to this consumer.
+    /// Kafka has assigned the partition to this consumer.
     Assigned(PartitionId),
-    /// PostgreSQL has too, and says at which events the process may have ended, and which events are parked, in order.
-    /// `is_rewound`: what was read before is read again, with what comes before it.
+    /// PostgreSQL has recorded this consumer as the owner of the partition. The suspects are the events during which the process
+    /// may have crashed; the parked events are in order. `is_rewound`: reading restarts at an earlier offset, so earlier events are
+    /// read again.
     Taken { tenure: Tenure, suspects: Suspects, parked: Vec<ParkedEvent>, is_rewound: bool },
-    /// PostgreSQL has not.
+    /// PostgreSQL could not record the owner.
     NotTaken { tenure: Tenure },
     /// Another session has taken the partition in PostgreSQL: another consumer, or an operator who has changed what is parked.
     Lost(Tenure),
-    /// Kafka has taken it away.
+    /// The database differs from the one in which the partition was taken, or has been restarted since.
+    Moved(Tenure),
+    /// Kafka has revoked the partition.
     Revoked(PartitionId),
     /// A record was read.
     Received(Arc<Event>),
-    /// One that must not be handled before this.
+    /// A record was read that must not be handled before this time.
     Delayed(Arc<Event>, Instant),
-    /// A handler has done its work, and its transaction is being committed.
+    /// A handler has returned, and its transaction is being committed.
     Committing { id: JobId },
     /// A transaction has ended.
     Ended { id: JobId, outcome: Outcome },
-    /// An event is with the dead letters. Others in the table may have waited for its number.
+    /// An event was given up: it is in its retry topic or the dead letter topic. `has_number`: events in the table may have waited
+    /// for its sequence number.
     Surrendered { id: JobId, has_number: bool },
-    /// It is, and PostgreSQL does not know it: another session has the partition.
+    /// An event was given up, but its rows in PostgreSQL could not be updated: another session owns the partition.
     NotSurrendered { id: JobId },
-    /// Events are in the table, or could not be written there.
+    /// Events were written to the table, or could not be written.
     Parked { id: JobId, is_parked: bool },
-    /// What was read from the table.
+    /// Result of reading the first event of a lane from the table.
     Loaded { id: JobId, loaded: Loaded },
-    /// Begin nothing more.
+    /// No further job may begin.
     Stop,
     /// Time has passed.
     Wake,
 }
 
-/// What is to be done.
+/// Action for the caller of [`Core::turn`].
 #[derive(Debug, Clone)]
 pub(crate) enum Action {
-    /// Take the partition in PostgreSQL, away from whoever had it.
+    /// Take the partition in PostgreSQL, also from its current owner.
     Take(Tenure),
     /// Call the handler.
     Run(Job),
-    /// Write a dead letter.
+    /// Write an event to its retry topic or as a dead letter.
     Surrender(Surrender),
     /// Write events to the table.
     Park(Park),
-    /// Read an event from there.
+    /// Read an event from the table.
     Load(Load),
-    /// Fetch no more of the partition.
+    /// Pause fetching the partition.
     Pause(PartitionId),
-    /// Fetch it again.
+    /// Resume fetching the partition.
     Resume(PartitionId),
 }
 
-/// The state of a consumer. See the module.
+/// State of a consumer. See the module.
 #[derive(Debug)]
 pub(crate) struct Core {
     options: Options,
     partitions: BTreeMap<PartitionId, Partition>,
     jobs: HashMap<JobId, Begun>,
-    /// Handlers at work.
+    /// Number of running handlers.
     running: usize,
-    /// Transactions that are being committed.
+    /// Number of transactions that are being committed.
     committing: usize,
-    /// One of them may end the process, and so is at work alone.
+    /// The running job may crash the process, so no other job may run.
     is_alone: bool,
     guard: Guard,
     crowd: Crowd,
-    /// PostgreSQL does not answer: nothing is begun before this.
+    /// End of the pause after PostgreSQL did not answer. No job begins before.
     unavailable_until: Option<Instant>,
     is_stopping: bool,
     counter: u64,
-    /// The partition that was last begun from, so that the next one follows.
+    /// Partition of the job that was begun last. The next job is from the partition after it.
     turn_of: Option<PartitionId>,
     rng: Rng,
 }
 
-/// What is at work or on its way.
+/// Job in progress.
 #[derive(Debug)]
 struct Begun {
     assignment: u64,
@@ -138,7 +142,7 @@ impl Begun {
 }
 
 impl Core {
-    /// Nothing is assigned. `seed` is for the jitter of retries.
+    /// Creates the state of a consumer without partitions. `seed` is for the jitter of retries.
     pub(crate) fn new(options: Options, seed: u64) -> Self {
         let guard = Guard::new(options.failures_in_a_row_max, options.guard_pause);
         let crowd = Crowd::new(options.workers.get());
@@ -159,7 +163,7 @@ impl Core {
         }
     }
 
-    /// Takes in what has happened; what is to be done about it.
+    /// Applies an input and returns the resulting actions.
     pub(crate) fn turn(&mut self, now: Instant, input: Input) -> Vec<Action> {
         let mut actions = Vec::new();
         match input {
@@ -168,7 +172,8 @@ impl Core {
                 let order = self.options.order;
                 if let Some(partition) = self.held(&tenure) {
                     if is_rewound {
-                        *partition = Partition::new(partition.assignment, tenure);
+                        // Jobs in progress began before the rewind and are not awaited.
+                        *partition = Partition::new(tenure.number, tenure);
                     }
                     partition.own(now, order, suspects, parked);
                 }
@@ -179,12 +184,8 @@ impl Core {
                     partition.standing = Standing::Without(until);
                 }
             }
-            Input::Lost(tenure) => {
-                let until = now + self.options.fenced_pause;
-                if let Some(partition) = self.held(&tenure).filter(|held| held.standing == Standing::Owned) {
-                    partition.standing = Standing::Without(until);
-                }
-            }
+            Input::Lost(tenure) => self.lose(&tenure, now + self.options.fenced_pause),
+            Input::Moved(tenure) => self.lose(&tenure, now + self.options.unavailable_pause),
             Input::Revoked(partition) => drop(self.partitions.remove(&partition)),
             Input::Received(event) => self.receive(event, None),
             Input::Delayed(event, until) => self.receive(event, Some(until)),
@@ -204,25 +205,32 @@ impl Core {
         actions
     }
 
-    /// When [`Input::Wake`] is due, if nothing happens before.
+    /// Returns the time at which [`Input::Wake`] is due, if no other input comes before.
     pub(crate) fn next_wake(&self) -> Option<Instant> {
         let partitions = self.partitions.values().filter_map(Partition::next_wake);
         partitions.chain(self.guard.next_wake()).chain(self.unavailable_until).min()
     }
 
-    /// Whether there is room for more events.
+    /// Reports whether there is room for more events.
     pub(crate) fn has_room(&self) -> bool {
         !self.partitions.values().any(Partition::is_full)
     }
 
-    /// Whether nothing is at work or on its way.
+    /// Reports whether no job is in progress.
     pub(crate) fn is_idle(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// The partition, if this is how it is held.
+    /// Returns the partition if this is its current tenure.
     fn held(&mut self, tenure: &Tenure) -> Option<&mut Partition> {
         self.partitions.get_mut(&tenure.partition).filter(|partition| partition.tenure == *tenure)
+    }
+
+    /// Marks an owned partition as lost. It is taken again at `until`.
+    fn lose(&mut self, tenure: &Tenure, until: Instant) {
+        if let Some(partition) = self.held(tenure).filter(|held| held.standing == Standing::Owned) {
+            partition.standing = Standing::Without(until);
+        }
     }
 
     fn assign(&mut self, id: PartitionId, actions: &mut Vec<Action>) {
@@ -232,7 +240,7 @@ impl Core {
         self.partitions.insert(id, Partition::new(assignment, tenure));
     }
 
-    /// Ignores what was fetched before the partition was revoked.
+    /// Queues an event, unless its partition is not assigned.
     fn receive(&mut self, event: Arc<Event>, until: Option<Instant>) {
         let id = PartitionId { topic: Arc::clone(&event.topic), partition: event.partition };
         if let Some(partition) = self.partitions.get_mut(&id) {
@@ -240,7 +248,7 @@ impl Core {
         }
     }
 
-    /// Another handler may begin meanwhile, but not with the events of the same keys.
+    /// Marks a job as committing. Another handler may begin meanwhile, but not with events of the same keys.
     fn set_committing(&mut self, id: JobId) {
         if let Some(begun) = self.jobs.get_mut(&id)
             && !begun.is_committing
@@ -285,6 +293,10 @@ impl Core {
                 partition.standing = Standing::Without(now + self.options.fenced_pause);
                 again(partition, &begun.lanes);
             }
+            Outcome::Moved => {
+                partition.standing = Standing::Without(now + self.options.unavailable_pause);
+                again(partition, &begun.lanes);
+            }
             Outcome::Failed { kind, error } => match begun.lanes.as_slice() {
                 [(name, 1)] => self.failed(now, &begun.partition, name, kind, error, actions),
                 lanes => one_by_one(partition, lanes),
@@ -296,12 +308,12 @@ impl Core {
         }
     }
 
-    /// What was waited for has come.
+    /// Ends the waits that are over.
     fn wake(&mut self, now: Instant, actions: &mut Vec<Action>) {
         if self.unavailable_until.is_some_and(|until| until <= now) {
             self.unavailable_until = None;
         }
-        // While several fail and none succeeds, an event that has failed goes behind those that have not been tried.
+        // While several events fail and none succeeds, an event that has failed is queued after those that have not been tried.
         let first = self.guard.may_give_up(now);
         let mut counter = self.counter;
         for (id, partition) in &mut self.partitions {
@@ -332,12 +344,12 @@ impl Core {
     }
 }
 
-/// The handler is not to blame: the same again.
+/// Makes the lanes of a job ready again: the failure was not the handler's.
 fn again(partition: &mut Partition, lanes: &[(LaneName, usize)]) {
     lanes.iter().rev().for_each(|(name, _)| partition.make_ready(name, true));
 }
 
-/// One of a batch has failed, and nobody knows which.
+/// Makes the events of a failed batch run one by one: the one that failed is unknown.
 fn one_by_one(partition: &mut Partition, lanes: &[(LaneName, usize)]) {
     for (name, count) in lanes.iter().rev() {
         if let Some(lane) = partition.lane_mut(name) {

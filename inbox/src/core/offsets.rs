@@ -1,23 +1,26 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Which offsets of a partition have ended, and so up to where it may be committed.
+/// Offsets of a partition that have ended, which determine the offset to commit.
 #[derive(Debug, Default)]
 pub(super) struct Offsets {
-    /// Received and not ended.
+    /// Offsets that were received and have not ended.
     open: BTreeSet<i64>,
-    /// Behind the last one received.
+    /// First offset received.
+    first: Option<i64>,
+    /// Offset after the last one received.
     next: Option<i64>,
-    /// What Kafka accepted last, and when that was.
+    /// Offset that Kafka accepted last, and the time of that.
     committed: Option<(i64, Instant)>,
 }
 
 impl Offsets {
-    /// An event was received. `false` when it is open already.
+    /// Adds a received offset. Returns `false` if it is open already.
     ///
-    /// Invariant: nothing beyond what was read last is committed. Offsets that begin again below it are those of a topic that was
-    /// made again, or of a reset, and the old ones say nothing about what will be read.
+    /// Invariant: nothing beyond the last offset read is committed. Offsets that restart below it come from a topic that was
+    /// created again, or from a reset of offsets. The old offsets then give no information about the events to come.
     pub(super) fn begin(&mut self, offset: i64) -> bool {
+        self.first.get_or_insert(offset);
         let next = offset.saturating_add(1);
         if let Some(before) = self.next.replace(next)
             && next < before
@@ -31,24 +34,28 @@ impl Offsets {
         self.open.insert(offset)
     }
 
-    /// It is done, or given up.
+    pub(super) fn first(&self) -> Option<i64> {
+        self.first
+    }
+
+    /// Marks an offset as ended: its event is done or given up.
     pub(super) fn end(&mut self, offset: i64) {
         self.open.remove(&offset);
     }
 
-    /// Everything before this offset has ended.
+    /// Returns the offset before which all events have ended.
     pub(super) fn contiguous_end(&self) -> Option<i64> {
         self.open.first().copied().or(self.next)
     }
 
-    /// The same, while Kafka has not accepted it, and again when that was so long ago.
+    /// Returns the offset to commit: the contiguous end if Kafka has not accepted it, or accepted it at least `again_after` ago.
     pub(super) fn to_commit(&self, now: Instant, again_after: Duration) -> Option<i64> {
         let end = self.contiguous_end()?;
         let is_known = |(committed, at): (i64, Instant)| committed == end && now < at + again_after;
         (!self.committed.is_some_and(is_known)).then_some(end)
     }
 
-    /// Kafka has accepted this.
+    /// Records that Kafka has accepted an offset.
     pub(super) fn set_committed(&mut self, end: i64, now: Instant) {
         self.committed = Some((end, now));
     }
@@ -61,7 +68,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Offsets with gaps, ended in any order: never past one that is open, and the end when all have ended.
+        /// Offsets with gaps end in any order: the end is never past an open offset, and is the last one when all have ended.
         #[test]
         fn the_end_is_that_of_the_naive_model(gaps in prop::collection::vec(1..4_i64, 1..20), order in any::<u64>()) {
             let received: Vec<i64> = gaps.iter().scan(0, |at, gap| { *at += gap; Some(*at) }).collect();

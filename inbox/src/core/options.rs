@@ -3,77 +3,78 @@ use std::time::Duration;
 
 use super::retry::Retry;
 
-/// What is kept in order.
+/// Order in which events are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Order {
-    /// Events with the same key, which is what Kafka promises too. Events without a key have no order.
+    /// Events with the same key are in order, as in Kafka. Events without a key have no order.
     #[default]
     PerKey,
-    /// All events of a partition.
+    /// All events of a partition are in order.
     PerPartition,
-    /// Nothing.
+    /// No order.
     None,
 }
 
-/// What happens to a key when one of its events has become a dead letter.
+/// Handling of a key after one of its events has become a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum AfterDeadLetter {
-    /// Its later events are handled.
+    /// The later events of the key are handled.
     #[default]
     KeyGoesOn,
-    /// Its later events wait in the table until the key is released. Events without a key go on.
+    /// The later events of the key wait in the table until the key is released. Events without a key do not wait.
     KeyWaits,
 }
 
-/// How a consumer works.
+/// Options of a consumer.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What is kept in order.
+    /// Order in which events are handled.
     pub order: Order,
-    /// When a handler that failed is called again.
+    /// Waits before the further attempts of a handler that failed.
     pub retry: Retry,
-    /// What happens to a key when one of its events has become a dead letter.
+    /// Handling of a key after one of its events has become a dead letter.
     pub after_dead_letter: AfterDeadLetter,
-    /// The most events of one partition that wait in the table. When it is full they wait in memory, and then in Kafka.
+    /// Maximum number of events of one partition that wait in the table. Further events wait in memory, and then in Kafka.
     pub parked_max: usize,
-    /// How often is looked whether a key that waits has been released.
+    /// Interval of the check whether a waiting key has been released.
     pub release_poll: Duration,
-    /// The most handlers at work at a time, each with a connection to PostgreSQL. One more connection is for a transaction
-    /// that is being committed while the next handler is at work.
+    /// Maximum number of handlers that run at the same time, each with a connection to PostgreSQL. One more connection is for a
+    /// transaction that is being committed while the next handler runs.
     pub workers: NonZeroUsize,
-    /// The most events in one transaction.
+    /// Maximum number of events in one transaction.
     pub batch: NonZeroUsize,
-    /// An event in whose middle the process has ended so often waits in the table, handled alone after each wait. After the last
-    /// wait it becomes a dead letter.
+    /// Number of process crashes while a handler was at an event after which the event waits in the table. It is handled alone
+    /// after each wait, and becomes a dead letter after the last one.
     pub crashes_max: u32,
-    /// The longest time that a handler may take. A handler that has not returned by then is dropped, its transaction is rolled
-    /// back, and the attempt has failed.
+    /// Maximum run time of a handler. A handler that has not returned by then is dropped, its transaction is rolled back, and the
+    /// attempt has failed.
     pub handler_within: Duration,
-    /// Events of one partition that wait in memory; at this number no more are read until half of them are left.
+    /// Maximum number of events of one partition in memory. At this number reading stops until half of them are left.
     pub queued_max: usize,
-    /// The same in bytes.
+    /// Maximum size of the events of one partition in memory, in bytes. It works as [`Options::queued_max`].
     pub queued_bytes_max: usize,
-    /// When that takes longer than this, the partition is paused, and the others are read. librdkafka forgets what it has
-    /// fetched of a partition that is paused.
+    /// Time for which reading may stop before the partition is paused and the other partitions are read. librdkafka discards the
+    /// records that it has fetched of a paused partition.
     pub pause_after: Duration,
-    /// When so many events in a row fail at their first attempt, the cause is not in the events: until one succeeds, a few are
-    /// tried at a time, and none is given up. Events that are wrong by themselves (`Failure::poison`) do not count.
+    /// Number of consecutive events failing at their first attempt after which the cause is assumed to be outside the events. Until
+    /// one succeeds, a few events at a time are tried, and none is given up. Events that are invalid themselves (`Failure::poison`)
+    /// do not count.
     pub failures_in_a_row_max: u32,
-    /// The longest pause between those trials. The first one is a tenth of it.
+    /// Maximum pause between those trials. The first pause is a tenth of it.
     pub guard_pause: Duration,
-    /// How long to wait when PostgreSQL does not answer.
+    /// Pause after PostgreSQL did not answer.
     pub unavailable_pause: Duration,
-    /// How long to wait before a partition is taken again that another consumer has taken. By then Kafka has told whose
-    /// it is.
+    /// Pause before a partition is taken again that another consumer has taken. Kafka normally reports the assigned consumer within
+    /// this time.
     pub fenced_pause: Duration,
-    /// An offset that Kafka has accepted is committed again after this long.
+    /// Age from which an offset that Kafka has accepted is committed again.
     pub commit_again_after: Duration,
 }
 
 impl Options {
-    /// The most transactions at a time.
+    /// Returns the maximum number of open transactions.
     pub(crate) fn open_max(&self) -> usize {
         self.workers.get().saturating_add(1)
     }

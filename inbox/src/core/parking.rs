@@ -5,11 +5,12 @@ use super::lane::{LaneName, LaneState, Parked};
 use super::partition::Standing;
 use super::{Action, Begun, Core, PartitionId};
 
-/// The most events that are written to the table at a time.
+/// Maximum number of events that are written to the table at a time.
 const PARK_MAX: usize = 500;
 
 impl Core {
-    /// The first event of a lane has failed, and waits in the table from now on, with those behind it.
+    /// Parks the first event of a lane, which has failed, together with the later events of the lane. If the table is full, the
+    /// lane waits in memory instead.
     pub(super) fn park_failed(
         &mut self,
         now: Instant,
@@ -35,7 +36,7 @@ impl Core {
         actions.push(Action::Park(Park { id: job, tenure, events, failed: Some(failed) }));
     }
 
-    /// Begins what is due between memory and the table.
+    /// Begins the due reads and writes of the table.
     pub(super) fn park_and_load(&mut self, actions: &mut Vec<Action>) {
         if self.is_stopping || self.unavailable_until.is_some() {
             return;
@@ -56,7 +57,7 @@ impl Core {
         {
             let (assignment, tenure) = (partition.assignment, partition.tenure.clone());
             if partition.lane_mut(&lane).is_none_or(|lane| lane.parked != Parked::Before) {
-                // Nothing of it is in the table any more.
+                // No event of the lane is in the table any more.
                 partition.make_ready(&lane, true);
                 continue;
             }
@@ -82,7 +83,7 @@ impl Core {
         }
     }
 
-    /// How many more events of the partition may be written to the table.
+    /// Returns the number of events of the partition that may still be written to the table.
     fn room(&self, id: &PartitionId) -> usize {
         let parked = self.partitions.get(id).map_or(0, |partition| partition.parked_count);
         self.options.parked_max.saturating_sub(parked)
@@ -98,7 +99,7 @@ impl Core {
         let (Some(partition), Some((name, count))) = (partition, begun.lanes.first()) else { return };
         let Some(lane) = partition.lane_mut(name) else { return };
         if !is_parked {
-            // A lane that is not in the table is tried once more before.
+            // A lane that is not in the table is tried once more before it is parked.
             return partition.wait(name, now + self.options.unavailable_pause);
         }
         let until = lane.until.unwrap_or(now);

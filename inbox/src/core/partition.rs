@@ -9,10 +9,10 @@ use super::options::{Options, Order};
 use super::suspects::Suspects;
 use crate::event::Event;
 
-/// What a consumer knows of a partition that is assigned to it.
+/// State of a partition that is assigned to this consumer.
 #[derive(Debug)]
 pub(super) struct Partition {
-    /// Stays the same when the partition is taken again.
+    /// Number of the assignment, which stays the same when the partition is taken again.
     pub(super) assignment: u64,
     pub(super) tenure: Tenure,
     pub(super) standing: Standing,
@@ -20,12 +20,12 @@ pub(super) struct Partition {
     lanes: HashMap<LaneName, Lane>,
     ready: VecDeque<LaneName>,
     waiting: BTreeSet<(Instant, LaneName)>,
-    /// Events that must not be handled before a time, by offset.
+    /// Times before which events must not be handled, by offset.
     delayed: BTreeMap<i64, Instant>,
-    /// Lanes with events in memory that belong into the table, and lanes whose first event is to be read from there.
+    /// Lanes with events in memory that must be written to the table, and lanes whose first event must be read from the table.
     pub(super) to_park: VecDeque<LaneName>,
     pub(super) to_load: VecDeque<LaneName>,
-    /// Events in the table.
+    /// Number of events in the table.
     pub(super) parked_count: usize,
     suspects: Suspects,
     queued_count: usize,
@@ -33,33 +33,34 @@ pub(super) struct Partition {
     fetching: Fetching,
 }
 
-/// Whether this consumer may change anything in the partition's name.
+/// Ownership of the partition in PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It asks for it.
+    /// Taking the partition is in progress.
     Taking,
     Owned,
-    /// It was taken away, or could not be had. It is taken again at this time, unless Kafka revokes it before.
+    /// The partition was lost or could not be taken. It is taken again at this time, unless Kafka revokes it before.
     Without(Instant),
 }
 
-/// Whether more of a partition is read.
+/// State of reading a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fetching {
     On,
-    /// Nothing is read until there is room, and if that is not before this time, the partition is paused.
+    /// Reading stops until there is room. If that is not before this time, the partition is paused.
     Full(Instant),
     Paused,
 }
 
-/// What can be begun.
+/// Work that can be begun.
 #[derive(Debug)]
 pub(super) enum Pick {
-    /// So many of the first events of these lanes.
+    /// Handling of the given number of first events of these lanes.
     Run(Vec<(LaneName, usize)>),
-    /// The first event of the first lane, while no other handler is at work in the process: it may be the one that ends it.
+    /// Handling of the first event of the first lane, which may crash the process, while no other handler runs.
     Alone,
-    /// The process has ended too often in the middle of the first event of this lane, and the event has not waited since.
+    /// Parking or giving up the first event of this lane: the process has crashed too often at it, and the event has not waited
+    /// since.
     Crashed(LaneName, u32),
 }
 
@@ -84,7 +85,7 @@ impl Partition {
         }
     }
 
-    /// From now on it is this consumer's, with what the one before has left.
+    /// Marks the partition as owned, with the suspects and parked events of the previous owner.
     pub(super) fn own(&mut self, now: Instant, order: Order, suspects: Suspects, parked: Vec<ParkedEvent>) {
         self.standing = Standing::Owned;
         self.suspects = suspects;
@@ -102,14 +103,13 @@ impl Partition {
         waited.iter().for_each(|name| self.continue_without_table(name));
     }
 
-    /// Forgets which events are in the table: another session may have changed them. Returns the lanes that nothing is at work on
-    /// and that had some.
+    /// Discards the state of the table, which another session may have changed. Returns the idle lanes that had events there.
     fn forget_table(&mut self) -> Vec<LaneName> {
         let is_idle = |lane: &Lane| matches!(lane.state, LaneState::Ready | LaneState::Waiting);
         let waited = self.lanes.iter().filter(|(_, lane)| lane.parked != Parked::No && is_idle(lane));
         let waited: Vec<LaneName> = waited.map(|(name, _)| name.clone()).collect();
         for name in &waited {
-            // The event that was read from there is read again, if it is still there.
+            // The event from the table is read again, if it is still there.
             if self.lanes.get(name).is_some_and(|lane| lane.parked == Parked::First) {
                 self.leave(name, 1);
             }
@@ -118,7 +118,7 @@ impl Partition {
         waited
     }
 
-    /// A lane that has waited for its events in the table, where there is none any more, waits no longer.
+    /// Makes a waiting lane ready if none of its events is in the table any more.
     fn continue_without_table(&mut self, name: &LaneName) {
         let Some(lane) = self.lanes.get(name).filter(|lane| lane.parked == Parked::No) else { return };
         match lane.state {
@@ -129,14 +129,15 @@ impl Partition {
         self.make_ready(name, false);
     }
 
-    /// How many lanes have events in the table, and when the oldest event in memory was written.
+    /// Returns the number of lanes with events in the table, and the timestamp of the oldest event in memory, in milliseconds since
+    /// 1970.
     pub(super) fn open(&self) -> (usize, Option<i64>) {
         let blocked = self.lanes.values().filter(|lane| lane.parked != Parked::No).count();
         let oldest = self.lanes.values().filter_map(|lane| lane.events.front()?.timestamp_ms).min();
         (blocked, oldest)
     }
 
-    /// The lane goes on from the table. If something is at work on it, that ends first.
+    /// Lets an idle lane wait for its events in the table until `until`. A job in progress on the lane ends first.
     fn hold(&mut self, name: &LaneName, until: Instant) {
         let Some(lane) = self.lanes.get(name) else { return };
         match lane.state {
@@ -164,7 +165,7 @@ impl Partition {
         }
     }
 
-    /// What to begin next, unless there is nothing or it may not begin.
+    /// Returns the work to begin next. `None` if no lane is ready or the partition is not owned.
     pub(super) fn pick(&mut self, now: Instant, options: &Options) -> Option<Pick> {
         if self.standing != Standing::Owned {
             return None;
@@ -182,7 +183,7 @@ impl Partition {
         Some(Pick::Run(self.pick_batch(options.batch.get())))
     }
 
-    /// Lets the first lanes wait whose first event must.
+    /// Lets the first ready lanes wait whose first event is delayed.
     fn hold_back(&mut self, now: Instant) {
         while let Some(name) = self.ready.front()
             && let Some(until) = self.lanes.get(name).and_then(|lane| self.delay(lane, 0))
@@ -197,12 +198,12 @@ impl Partition {
         self.delayed.get(&lane.events.get(index)?.offset).copied()
     }
 
-    /// The lane that [`Pick::Alone`] meant is begun.
+    /// Pops the lane that [`Pick::Alone`] refers to.
     pub(super) fn begin_alone(&mut self) -> Option<(LaneName, usize)> {
         self.ready.pop_front().map(|name| (name, 1))
     }
 
-    /// At least the first lane, and more of them while all their events may share a transaction.
+    /// Pops the first ready lane, and further ones while all their events may share a transaction.
     fn pick_batch(&mut self, batch: usize) -> Vec<(LaneName, usize)> {
         let mut picked = Vec::new();
         let mut left = batch;
@@ -223,7 +224,7 @@ impl Partition {
         picked
     }
 
-    /// How many of the first events may share a transaction.
+    /// Returns the number of first events that may share a transaction, at most `max` and at least 1.
     fn shared(&self, lane: &Lane, max: usize) -> usize {
         let count = lane.events.len().min(max);
         let is_single = |index: &usize| self.begun(lane, *index) > 0 || self.delay(lane, *index).is_some();
@@ -234,7 +235,7 @@ impl Partition {
         lane.events.get(index).map_or(0, |event| self.begun_before(event))
     }
 
-    /// How often a process has ended in the middle of this event.
+    /// Returns the number of process crashes while a handler was at this event.
     pub(super) fn begun_before(&self, event: &Event) -> u32 {
         self.suspects.begun(event.offset)
     }
@@ -243,14 +244,14 @@ impl Partition {
         self.lanes.get_mut(name)
     }
 
-    /// The first events of a lane that has been picked, for a handler.
+    /// Marks a picked lane as running. Returns its first `count` events, and the number of the attempt.
     pub(super) fn set_running(&mut self, name: &LaneName, count: usize) -> (Vec<Arc<Event>>, u32) {
         let Some(lane) = self.lanes.get_mut(name) else { return (Vec::new(), 1) };
         lane.state = LaneState::Running;
         (lane.events.iter().take(count).cloned().collect(), lane.failed + 1)
     }
 
-    /// The first events of a lane have ended: done, or given up.
+    /// Ends the first events of a lane, which are done or given up.
     pub(super) fn end(&mut self, name: &LaneName, count: usize) {
         let Some(lane) = self.lanes.get_mut(name) else { return };
         if lane.parked == Parked::First {
@@ -261,7 +262,7 @@ impl Partition {
         self.make_ready(name, false);
     }
 
-    /// There may be events of the lane in the table that come before those in memory.
+    /// Makes the lane read the table next: it may have events that come before those in memory.
     pub(super) fn look_into_table(&mut self, name: &LaneName) {
         if let Some(lane) = self.lanes.get_mut(name)
             && lane.parked == Parked::No
@@ -270,7 +271,7 @@ impl Partition {
         }
     }
 
-    /// The first events of a lane are in memory no longer, and nothing keeps their offsets from being committed.
+    /// Removes the first events of a lane from memory, so that their offsets may be committed.
     pub(super) fn leave(&mut self, name: &LaneName, count: usize) {
         let Some(lane) = self.lanes.get_mut(name) else { return };
         for event in lane.advance(count) {
@@ -282,7 +283,7 @@ impl Partition {
         }
     }
 
-    /// The first event of a lane is a dead letter, and in the table so that the others wait behind it.
+    /// Removes the first event of a lane, a dead letter, from memory. It is in the table, and the later events wait behind it.
     pub(super) fn block(&mut self, name: &LaneName, until: Instant) {
         let Some(lane) = self.lanes.get_mut(name) else { return };
         self.parked_count += usize::from(lane.parked == Parked::No);
@@ -291,7 +292,7 @@ impl Partition {
         self.wait_parked(name, until);
     }
 
-    /// The first event of a lane has been read from the table.
+    /// Adds the first event of a lane, which was read from the table.
     pub(super) fn enter(&mut self, name: &LaneName, event: Arc<Event>, attempts: u32, begun: u32) {
         let Some(lane) = self.lanes.get_mut(name) else { return };
         self.suspects.raise(event.offset, begun);
@@ -304,7 +305,8 @@ impl Partition {
         self.make_ready(name, true);
     }
 
-    /// The lane can go on; before the others when it was begun before.
+    /// Makes a lane ready, before the other lanes if `first`. A lane with earlier events in the table reads these first, and an
+    /// empty lane is removed.
     pub(super) fn make_ready(&mut self, name: &LaneName, first: bool) {
         let Some(lane) = self.lanes.get_mut(name) else { return };
         lane.state = LaneState::Ready;
@@ -319,7 +321,7 @@ impl Partition {
         }
     }
 
-    /// The first event has failed, in a handler that has ended: the process is not in danger from it.
+    /// Clears the suspicion against the first event: its handler has ended, so the event did not crash the process.
     pub(super) fn forget_begun(&mut self, name: &LaneName) {
         if let Some(event) = self.lanes.get(name).and_then(|lane| lane.events.front()) {
             self.suspects.clear(event.offset);
@@ -334,7 +336,7 @@ impl Partition {
         }
     }
 
-    /// The same for a lane that goes on from the table. What has come meanwhile goes there too.
+    /// Lets a lane wait that continues from the table. Its events in memory are queued for writing to the table.
     pub(super) fn wait_parked(&mut self, name: &LaneName, until: Instant) {
         self.wait(name, until);
         if self.lanes.get(name).is_some_and(|lane| !lane.events.is_empty()) {
@@ -342,7 +344,8 @@ impl Partition {
         }
     }
 
-    /// The events that are written to the table next, of a lane in [`Self::to_park`]. `None` when it goes on without that.
+    /// Returns the events to write to the table next, at most `max`, for a lane of [`Self::to_park`]. `None` if the lane no longer
+    /// waits for the table.
     pub(super) fn begin_park(&mut self, name: &LaneName, max: usize) -> Option<Vec<Arc<Event>>> {
         let lane = self.lanes.get_mut(name)?;
         if lane.state != LaneState::Waiting || lane.parked != Parked::Before || lane.events.is_empty() {
@@ -355,7 +358,7 @@ impl Partition {
         Some(lane.events.iter().take(max).cloned().collect())
     }
 
-    /// Makes those ready whose wait is over: before the others, or behind them.
+    /// Makes the lanes ready whose wait is over, before the other lanes if `first`.
     pub(super) fn wake(&mut self, now: Instant, first: bool) {
         while let Some((until, _)) = self.waiting.first()
             && *until <= now
@@ -377,7 +380,8 @@ impl Partition {
         self.waiting.first().map(|(until, _)| *until).into_iter().chain(again).chain(pause).min()
     }
 
-    /// Whether fetching is to be paused or to go on; `None` when it stays as it is.
+    /// Updates the state of reading. Returns `Some(true)` if the partition must be paused, `Some(false)` if it must be resumed, and
+    /// `None` if neither.
     pub(super) fn change_pause(&mut self, now: Instant, options: &Options) -> Option<bool> {
         let is_over = |share: usize| {
             self.queued_count >= options.queued_max / share
@@ -394,7 +398,7 @@ impl Partition {
         change
     }
 
-    /// Whether nothing is to be read for now.
+    /// Reports whether reading must stop until there is room.
     pub(super) fn is_full(&self) -> bool {
         matches!(self.fetching, Fetching::Full(_))
     }

@@ -2,21 +2,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::Position;
 
-/// Which events of a partition cannot be repeats, because they stand beyond everything that was read of it before.
+/// Detector of events that cannot be repeats, because their positions are beyond all that was read of the partition before.
 ///
-/// It holds for one assignment. Whatever has come before, or at a time when another consumer may have had the partition,
-/// is looked up.
+/// Valid for one assignment. Events that came before, or while another consumer may have owned the partition, need a lookup.
 #[derive(Debug, Default)]
 pub(crate) struct Positions {
-    /// By source, the greatest place.
+    /// Greatest place of each source.
     greatest: BTreeMap<String, String>,
     is_taken: bool,
     fresh: BTreeSet<i64>,
 }
 
 impl Positions {
-    /// The partition is this consumer's, and this is the greatest that was done of it. `None` when everything is to be looked
-    /// up.
+    /// Resets the state after the partition was taken. `greatest` holds the greatest positions that were done; `None` if every
+    /// event needs a lookup.
     pub(crate) fn taken(&mut self, greatest: Option<Vec<Position>>) {
         self.is_taken = greatest.is_some();
         self.fresh.clear();
@@ -25,21 +24,27 @@ impl Positions {
         }
     }
 
-    /// An event was read.
+    /// Records the position of an event that was read.
     pub(crate) fn receive(&mut self, offset: i64, position: Position) {
         let is_beyond = self.greatest.get(&position.source).is_none_or(|greatest| *greatest < position.place);
         if is_beyond && self.is_taken {
             self.fresh.insert(offset);
         } else {
-            // The same record again, after a commit that was not answered.
+            // The same record was read again, after a commit without an answer.
             self.fresh.remove(&offset);
         }
         self.raise(position);
     }
 
-    /// An event is begun: whether it cannot be a repeat. After that it may be one.
+    /// Returns whether the event that is begun cannot be a repeat. From then on it may be one.
     pub(crate) fn begin(&mut self, offset: i64) -> bool {
         self.fresh.remove(&offset)
+    }
+
+    /// Records the position of a begun event that was read from the table. Its record may be read later, and is a repeat then.
+    pub(crate) fn begin_parked(&mut self, offset: i64, position: Position) {
+        self.fresh.remove(&offset);
+        self.raise(position);
     }
 
     fn raise(&mut self, position: Position) {
@@ -73,5 +78,17 @@ mod tests {
         positions.receive(7, at("G"));
         positions.taken(Some(vec![at("F")]));
         assert!(!positions.begin(7), "another consumer may have had it");
+    }
+
+    /// A consumer was killed after it had parked an event and before the offset behind it was stored.
+    #[test]
+    fn an_event_that_was_begun_from_the_table_is_no_new_one_when_its_record_comes() {
+        let mut positions = Positions::default();
+        positions.taken(Some(vec![at("C")]));
+        positions.begin_parked(5, at("E"));
+        assert_eq!(receive(&mut positions, &[(4, "D"), (5, "E"), (6, "F")]), [6]);
+        positions.receive(7, at("G"));
+        positions.begin_parked(7, at("G"));
+        assert!(!positions.begin(7));
     }
 }

@@ -1,44 +1,44 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The events of a transaction, by what their numbers say.
+/// Events of a transaction, classified by their sequence numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// To be handled, by index.
+    /// Indexes of the events to handle.
     pub(crate) handle: Vec<usize>,
-    /// A number before theirs is missing, by index, with the number that should come next.
+    /// Indexes of the events before which a number is missing, each with the number that should come next.
     pub(crate) gaps: Vec<(usize, i64)>,
-    /// By key, how its number goes on.
+    /// Changes of the stored numbers, by key.
     pub(crate) advance: BTreeMap<Vec<u8>, Advance>,
-    /// Those whose number is before the first one of their key, by index: they were never handled.
+    /// Indexes of the events whose number is before the first one of their key. They were never handled.
     pub(crate) before_first: Vec<usize>,
-    /// Dead letters that come again.
+    /// Keys and numbers of the dead letters that are read again.
     pub(crate) again: Vec<(Vec<u8>, i64)>,
 }
 
-/// How the next number of a key goes on.
+/// Change of the stored numbers of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Advance {
-    /// The next number before, if any is known.
+    /// Next number before the transaction, if it is known.
     pub(crate) before: Option<i64>,
-    /// From now on.
+    /// Next number after the transaction.
     pub(crate) next: i64,
-    /// The first number of the key, where none was known.
+    /// First number of the key. If none was known, that of the first event handled.
     pub(crate) first: i64,
 }
 
-/// What is known of the keys.
+/// Stored numbers of the keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
-    /// The number that should come next.
+    /// Number that should come next.
     pub(crate) next: BTreeMap<Vec<u8>, i64>,
-    /// The first number that came. An older version did not keep it.
+    /// First number that came. Older versions did not store it.
     pub(crate) first: BTreeMap<Vec<u8>, i64>,
-    /// The numbers that became dead letters.
+    /// Numbers that became dead letters.
     pub(crate) dead: BTreeSet<(Vec<u8>, i64)>,
 }
 
-/// Tells new events from repeats and from those that come too early. The first event of a key has the number `first`; without
-/// that, whichever comes first.
+/// Separates new events from repeats and from those that come too early. `first` is the first number of every key; without it, the
+/// number that comes first.
 pub(crate) fn plan(events: &[(&[u8], i64)], known: &Known, first: Option<i64>) -> Plan {
     let mut plan = Plan::default();
     for (index, (key, number)) in events.iter().enumerate() {
@@ -81,7 +81,7 @@ mod tests {
         }
     }
 
-    /// Of events of one key: those handled, those that wait, and the next number.
+    /// Plans events of one key. Returns the numbers handled, those that wait, and the next number.
     fn run(numbers: &[i64], known: &Known) -> (Vec<i64>, Vec<i64>, Option<i64>) {
         let events: Vec<(&[u8], i64)> = numbers.iter().map(|number| (&b"a"[..], *number)).collect();
         let plan = plan(&events, known, None);
@@ -108,21 +108,20 @@ mod tests {
             let gaps = plan.gaps.iter().map(|(index, _)| *index).collect();
             (numbers(plan.handle), numbers(gaps), numbers(plan.before_first))
         };
-        // The first one came late: within a transaction, and in another one.
+        // The first number came late: within a transaction, and in another one.
         assert_eq!(of(&[2, 1, 3], &known(None, &[]), None), (vec![2, 3], vec![], vec![1]));
         assert_eq!(of(&[2, 3, 6], &known(Some(6), &[]), None), (vec![6], vec![], vec![2]));
-        // It is waited for when it is known which one it is.
+        // A known first number is waited for.
         assert_eq!(of(&[2, 1, 2], &known(None, &[]), Some(1)), (vec![1, 2], vec![2], vec![]));
         assert_eq!(of(&[0], &known(None, &[]), Some(1)), (vec![], vec![], vec![0]));
-        // A dead letter that comes again is handled, and an older version kept no first number.
+        // A dead letter that is read again is handled. An older version stored no first number.
         assert_eq!(of(&[1], &known(Some(6), &[1]), None), (vec![1], vec![], vec![]));
         let old = Known { first: BTreeMap::new(), ..known(Some(6), &[]) };
         assert_eq!(of(&[1], &old, None), (vec![], vec![], vec![]));
     }
 
     proptest! {
-        /// However events come, repeated and mixed up: each is handled once and in order when those that wait are looked at
-        /// again.
+        /// Events come repeated and in any order: each is handled once and in order if the waiting ones are checked again.
         #[test]
         fn each_number_is_handled_once_and_in_order(count in 1..12_i64, order in prop::collection::vec(0..12_i64, 0..60)) {
             let mut next = Some(0);

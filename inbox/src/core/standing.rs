@@ -4,19 +4,19 @@ use std::sync::Arc;
 use super::partition::Standing;
 use super::{Core, Tenure};
 
-/// How it stands with the partitions of a topic that this consumer holds.
+/// Figures of a topic's partitions that are assigned to this consumer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TopicStanding {
-    /// Events in the table.
+    /// Number of events in the table.
     pub(crate) parked: usize,
-    /// Keys of which an event waits in the table; events without a key count one by one.
+    /// Number of keys with an event in the table. Each event without a key counts as one.
     pub(crate) blocked: usize,
-    /// When the oldest event in memory that has not ended was written, in milliseconds since 1970.
+    /// Timestamp of the oldest event in memory that has not ended, in milliseconds since 1970.
     pub(crate) oldest_ms: Option<i64>,
 }
 
 impl Core {
-    /// How it stands with each topic.
+    /// Returns the figures of each topic.
     pub(crate) fn standing(&self) -> BTreeMap<Arc<str>, TopicStanding> {
         let mut topics: BTreeMap<Arc<str>, TopicStanding> = BTreeMap::new();
         for (id, partition) in &self.partitions {
@@ -29,13 +29,13 @@ impl Core {
         topics
     }
 
-    /// Returns the partitions with events in the table, which an operator may change, or all that are held.
+    /// Returns the owned partitions with events in the table, which an operator may change, or all owned partitions if `all`.
     pub(crate) fn waiting(&self, all: bool) -> impl Iterator<Item = &Tenure> {
         let held = self.partitions.values().filter(|partition| partition.standing == Standing::Owned);
         held.filter(move |partition| all || partition.parked_count > 0).map(|partition| &partition.tenure)
     }
 
-    /// Whether everything fails, so that a few events at a time are tried.
+    /// Reports whether everything fails, so that only a few events at a time are tried.
     pub(crate) fn is_guard_tripped(&self) -> bool {
         self.guard.is_tripped()
     }

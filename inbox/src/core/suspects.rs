@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The events at which handlers may have been when a process ended, with how often that was.
+/// Events at which handlers may have been when a process ended, with the number of these crashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Suspects {
-    /// Some of these were begun, once. Those that had ended are known by their ids.
+    /// Offsets of which some were begun once. Those that had ended are recognized by their ids.
     maybe: Range<i64>,
-    /// These were begun so often, by their offsets.
+    /// Number of crashes, by offset.
     begun: BTreeMap<i64, u32>,
 }
 
@@ -15,12 +15,12 @@ impl Suspects {
         Self { maybe, begun }
     }
 
-    /// How often a process has ended in the middle of this event.
+    /// Returns the number of process crashes while a handler was at this event.
     pub(super) fn begun(&self, offset: i64) -> u32 {
         self.begun.get(&offset).copied().unwrap_or_else(|| u32::from(self.maybe.contains(&offset)))
     }
 
-    /// The event has failed, in a handler that has ended: the process is not in danger from it.
+    /// Clears the suspicion against an event: its handler has ended, so the event did not crash the process.
     pub(super) fn clear(&mut self, offset: i64) {
         if self.maybe.contains(&offset) {
             self.begun.insert(offset, 0);
@@ -29,14 +29,14 @@ impl Suspects {
         }
     }
 
-    /// A process has ended at least so often in the middle of this event.
+    /// Raises the number of crashes of an event to at least `begun`.
     pub(super) fn raise(&mut self, offset: i64, begun: u32) {
         if begun > self.begun(offset) {
             self.begun.insert(offset, begun);
         }
     }
 
-    /// The event is not open any more.
+    /// Removes an event that is not open any more.
     pub(super) fn end(&mut self, offset: i64) {
         self.begun.remove(&offset);
     }

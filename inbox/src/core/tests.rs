@@ -33,7 +33,7 @@ fn options() -> Options {
     Options { retry: Retry::new([Duration::from_secs(1)]), ..Options::default() }
 }
 
-/// A core with the partitions 0 to `count`, taken.
+/// Core that owns the partitions from 0 up to, but not including, `partitions`.
 struct World {
     core: Core,
     now: Instant,
@@ -55,7 +55,7 @@ impl World {
         self.actions.extend(actions);
     }
 
-    /// Answers the last wish to take a partition.
+    /// Answers the first pending request to take a partition.
     fn take(&mut self, begun: BTreeMap<i64, u32>) {
         self.take_with(begun, Vec::new());
     }
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// Takes the actions that are meant.
+    /// Removes and returns the actions that match.
     fn some<T>(&mut self, is_it: impl Fn(Action) -> Option<T>) -> Vec<T> {
         let (mut found, mut others) = (Vec::new(), Vec::new());
         for action in std::mem::take(&mut self.actions) {

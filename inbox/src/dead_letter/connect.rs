@@ -1,8 +1,9 @@
-//! Kafka Connect's headers, all of them text.
+//! Headers of Kafka Connect, all of them text.
 //!
 //! # References
-//! `org.apache.kafka.connect.runtime.errors.DeadLetterQueueReporter`: the letter has the record's key, value, headers and
-//! timestamp.
+//!
+//! `org.apache.kafka.connect.runtime.errors.DeadLetterQueueReporter`: the dead letter has the record's key, value, headers
+//! and timestamp.
 
 use super::field::Decimal;
 use super::{Contents, DeadLetter, Dialect, Fields, Origin, push};

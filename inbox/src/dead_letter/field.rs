@@ -1,13 +1,13 @@
 use std::str::FromStr;
 
-/// A value of a header.
+/// Value of a header.
 pub(super) trait Field: Sized {
-    /// None when the bytes are no such value.
+    /// Reads a value; `None` if the bytes are invalid.
     fn read(bytes: &[u8]) -> Option<Self>;
     fn write(&self) -> Vec<u8>;
 }
 
-/// What is not UTF-8 is shown as well as it can be.
+/// Text of a header. Bytes that are not UTF-8 are replaced by U+FFFD.
 impl Field for String {
     fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self::from_utf8_lossy(bytes).into_owned())
@@ -18,7 +18,7 @@ impl Field for String {
     }
 }
 
-/// A number in decimal digits.
+/// Number in decimal digits.
 pub(super) struct Decimal<T>(pub(super) T);
 
 impl<T: FromStr + ToString> Field for Decimal<T> {
@@ -31,7 +31,7 @@ impl<T: FromStr + ToString> Field for Decimal<T> {
     }
 }
 
-/// Java's `ByteBuffer.putInt`.
+/// Number as Java's `ByteBuffer.putInt` writes it.
 pub(super) struct BigEndian32(pub(super) i32);
 
 impl Field for BigEndian32 {
@@ -44,7 +44,7 @@ impl Field for BigEndian32 {
     }
 }
 
-/// Java's `ByteBuffer.putLong`.
+/// Number as Java's `ByteBuffer.putLong` writes it.
 pub(super) struct BigEndian64(pub(super) i64);
 
 impl Field for BigEndian64 {

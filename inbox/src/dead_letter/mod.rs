@@ -1,8 +1,8 @@
-//! Dead letters: records that somebody gave up, with the reason in their headers.
+//! Dead letters: records that a consumer or the relay gave up, with the reason in their headers.
 //!
-//! There is no one way to write them. [`DeadLetter::read`] knows the headers of Kafka Connect, Spring for Apache Kafka,
-//! Kafka's share groups (KIP-1191) and outboxd; [`DeadLetter::headers`] writes each of them. What a header says that
-//! cannot be read is left out: no header keeps a letter from being shown.
+//! There is no common format for them. [`DeadLetter::read`] reads the headers of Kafka Connect, Spring for Apache Kafka,
+//! Kafka's share groups (KIP-1191) and outboxd; [`DeadLetter::headers`] writes each of them. The value of a header that
+//! cannot be read is skipped: no header prevents a dead letter from being shown.
 //!
 //! ```text
 //! headers of a letter ──read──▶ DeadLetter { dialect, origin, reason … } ──headers──▶ headers of a letter
@@ -23,64 +23,65 @@ pub use replay::{REPLAY_COUNT, REPLAYED_FROM, replay_count};
 
 use field::Field;
 
-/// The size of a value that was too large for the dead-letter topic. The record itself is where it was read.
+/// Header with the size in bytes of a value that was too large for the dead-letter topic. The record itself is where it was
+/// read.
 pub(crate) const VALUE_LEFT_OUT: &str = "outboxd.errors.value.left.out.bytes";
 
-/// What the headers of a dead letter say about it.
+/// Content of the headers of a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// Whose headers they are.
+    /// Dialect of the headers.
     pub dialect: Dialect,
-    /// What the letter's key, value and other headers are.
+    /// Meaning of the dead letter's key, value and other headers.
     pub contents: Contents,
-    /// Where the record was, as far as that is told.
+    /// Former place of the record, as far as the headers contain it.
     pub origin: Option<Origin>,
-    /// Who gave it up: a consumer group, or a connector.
+    /// Consumer group or connector that gave the record up.
     pub consumer: Option<String>,
-    /// Why, in a word: outboxd's reason, or Connect's stage.
+    /// Reason in a word: outboxd's reason, or Connect's stage.
     pub reason: Option<String>,
-    /// The class of the exception; the innermost one where a dialect tells several.
+    /// Class of the exception; the innermost one if a dialect has several.
     pub exception: Option<String>,
-    /// What the exception said.
+    /// Message of the exception.
     pub message: Option<String>,
-    /// More about it, most often a stack trace.
+    /// Further details, most often a stack trace.
     pub details: Option<String>,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: Option<u32>,
-    /// When it was given up, in milliseconds since 1970.
+    /// Time at which the record was given up, in milliseconds since 1970.
     pub failed_at_ms: Option<i64>,
 }
 
-/// Where a dead record was before.
+/// Former place of a record that became a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The topic. Share groups name its id instead when it is deleted.
+    /// The topic. Share groups write its id instead if it is deleted.
     pub topic: String,
     /// The partition.
     pub partition: Option<i32>,
-    /// The offset. None when the record was never written.
+    /// The offset. `None` if the record was never written.
     pub offset: Option<i64>,
-    /// Its timestamp in milliseconds since 1970, where the letter's own is another one.
+    /// Timestamp of the record in milliseconds since 1970, if the dead letter has a different one.
     pub timestamp_ms: Option<i64>,
 }
 
-/// What a letter has of the record that it is about.
+/// Part of the record that its dead letter contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
     /// The record: key, value and headers, besides the dialect's own.
     Record,
-    /// The columns of a row that made no record. The relay's.
+    /// The columns of a row that made no record. Written by the relay.
     Row,
-    /// The record without its value, which was too large for the dead-letter topic as well. The relay's.
+    /// The record without its value, which was too large for the dead-letter topic as well. Written by the relay.
     ValueLeftOut,
-    /// Key and value at most. The record itself has to be read where it was. Share groups', and those of consumers whose value
-    /// was too large.
+    /// Key and value at most. The record itself has to be read from its former place. Written by share groups, and by
+    /// consumers if the value was too large.
     Reference,
 }
 
 impl DeadLetter {
-    /// Reads the headers of a letter. None when they are of no dialect that is known. If there are headers of several, those
-    /// that were written last count.
+    /// Reads the headers of a dead letter. Returns `None` if they belong to no known dialect. If there are headers of
+    /// several dialects, the last header decides.
     #[must_use]
     pub fn read<'h>(headers: impl Iterator<Item = (&'h str, Option<&'h [u8]>)> + Clone) -> Option<Self> {
         let dialect = headers.clone().filter_map(|(name, _)| Dialect::of_header(name)).last()?;
@@ -95,7 +96,7 @@ impl DeadLetter {
         Some(if is_whole { letter } else { Self { contents: Contents::Reference, ..letter } })
     }
 
-    /// The headers that say this in the letter's dialect. What the dialect has no header for is left out.
+    /// Returns the headers of this dead letter in its dialect. Fields for which the dialect has no header are omitted.
     #[must_use]
     pub fn headers(&self) -> Vec<(&'static str, Vec<u8>)> {
         match self.dialect {
@@ -106,7 +107,7 @@ impl DeadLetter {
         }
     }
 
-    /// A letter that says nothing yet.
+    /// Returns a dead letter whose optional fields are empty.
     #[must_use]
     pub const fn new(dialect: Dialect, contents: Contents) -> Self {
         Self {
@@ -124,18 +125,18 @@ impl DeadLetter {
     }
 }
 
-/// The headers of a letter, by name.
+/// Headers of a dead letter, by name.
 struct Fields<I> {
     headers: I,
 }
 
 impl<'h, I: Iterator<Item = (&'h str, Option<&'h [u8]>)> + Clone> Fields<I> {
-    /// The value of the last header of this name.
+    /// Returns the value of the last header with this name.
     fn bytes(&self, name: &str) -> Option<&'h [u8]> {
         self.headers.clone().filter(|(other, _)| *other == name).last()?.1
     }
 
-    /// A value that the dialect writes like this.
+    /// Returns the value of a header in the dialect's format; `None` if it is missing or cannot be read.
     fn field<T: Field>(&self, name: &str) -> Option<T> {
         T::read(self.bytes(name)?)
     }
@@ -145,7 +146,7 @@ impl<'h, I: Iterator<Item = (&'h str, Option<&'h [u8]>)> + Clone> Fields<I> {
     }
 }
 
-/// Adds a header when there is something to say.
+/// Adds a header if there is a value.
 fn push<T: Field>(headers: &mut Vec<(&'static str, Vec<u8>)>, name: &'static str, value: Option<T>) {
     headers.extend(value.map(|value| (name, value.write())));
 }

@@ -1,6 +1,8 @@
-//! outboxd's own headers, all of them text. The letter has the record's key, value, headers and timestamp.
+//! Headers of outboxd, all of them text. A consumer's dead letter has the record's key, value and headers, and a timestamp
+//! of its own.
 //!
-//! The relay tells the same in Connect's headers, and adds `outboxd.errors.reason` and the event's place in the WAL.
+//! The relay writes the same fields in Connect's headers, and adds `outboxd.errors.reason` and the event's position in the
+//! WAL.
 
 use super::field::Decimal;
 use super::{Contents, DeadLetter, Dialect, Fields, Origin, VALUE_LEFT_OUT, connect, push};
@@ -18,10 +20,10 @@ const MESSAGE: &str = "outboxd.errors.message";
 const DETAILS: &str = "outboxd.errors.details";
 const ATTEMPTS: &str = "outboxd.errors.attempts";
 const FAILED_AT: &str = "outboxd.errors.failed.at";
-/// The relay's.
+/// Header of the relay only.
 const COMMIT_LSN: &str = "outboxd.errors.commit.lsn";
 
-/// Reasons of the relay that are about a row. No record was made of it.
+/// Reasons of the relay that concern a row, of which no record was made.
 const ROW_REASONS: [&str; 3] = ["reading", "routing", "conversion"];
 
 pub(super) fn read<'h>(

@@ -1,10 +1,12 @@
-/// How often a record was sent again from dead letters. It stays with the record, so that a loop comes to an end.
+/// Header with the number of times that a record was sent again from dead letters. It stays with the record, so that a loop
+/// ends.
 pub const REPLAY_COUNT: &str = "outboxd.replay.count";
 
-/// The letter that the record was sent again from: `topic/partition/offset`.
+/// Header with the place of the dead letter that the record was sent again from: `topic/partition/offset`.
 pub const REPLAYED_FROM: &str = "outboxd.replay.from";
 
-/// How often a record was sent again, by its last [`REPLAY_COUNT`]. One that cannot be read is more than any limit.
+/// Returns how often a record was sent again, from its last [`REPLAY_COUNT`]; 0 without one. A count that cannot be read is
+/// returned as `u32::MAX`, which is above any limit.
 #[must_use]
 pub fn replay_count<'h>(headers: impl Iterator<Item = (&'h str, Option<&'h [u8]>)>) -> u32 {
     let last = headers.filter(|(name, _)| *name == REPLAY_COUNT).last();

@@ -1,8 +1,9 @@
-//! The headers of Kafka's share groups, all of them text.
+//! Headers of Kafka's share groups, all of them text.
 //!
 //! # References
-//! KIP-1191; `org.apache.kafka.server.share.dlq.ShareGroupDLQStateManager` of Kafka 4.4. The letter has none of the record's
-//! headers, a timestamp of its own, and the record's key and value only with
+//!
+//! KIP-1191; `org.apache.kafka.server.share.dlq.ShareGroupDLQStateManager` of Kafka 4.4. The dead letter has none of the
+//! record's headers, a timestamp of its own, and the record's key and value only with
 //! `errors.deadletterqueue.copy.record.enable=true`.
 
 use super::field::Decimal;

@@ -1,15 +1,16 @@
-//! The headers of Spring for Apache Kafka. Numbers are big-endian, as Java's `ByteBuffer` writes them.
+//! Headers of Spring for Apache Kafka. Numbers are big-endian, as Java's `ByteBuffer` writes them.
 //!
 //! # References
-//! `org.springframework.kafka.listener.DeadLetterRecordManager` (before 4.1 `DeadLetterPublishingRecoverer`): the letter has
-//! the record's key, value and headers, and a timestamp of its own. A record that was given up several times has a header
-//! for each; the last one counts.
+//!
+//! `org.springframework.kafka.listener.DeadLetterRecordManager` (before 4.1 `DeadLetterPublishingRecoverer`): the dead
+//! letter has the record's key, value and headers, and a timestamp of its own. A record that was given up several times has
+//! a header for each; the last one counts.
 
 use super::field::{BigEndian32, BigEndian64};
 use super::{Contents, DeadLetter, Dialect, Fields, Origin, push};
 
 pub(super) const PREFIX: &str = "kafka_dlt-";
-/// What its retry topics add.
+/// Prefix of the headers that Spring's retry topics add.
 pub(super) const RETRY_PREFIX: &str = "retry_topic-";
 
 const TOPIC: &str = "kafka_dlt-original-topic";
@@ -40,7 +41,7 @@ pub(super) fn read<'h>(
     DeadLetter {
         origin,
         consumer: text(GROUP),
-        // The outer one only says that a listener failed.
+        // The outer exception only reports that a listener failed.
         exception: text(CAUSE).or_else(|| text(EXCEPTION)).or_else(|| text(KEY_EXCEPTION)),
         message: text(MESSAGE).or_else(|| text(KEY_MESSAGE)),
         details: text(STACK_TRACE).or_else(|| text(KEY_STACK_TRACE)),
@@ -49,7 +50,7 @@ pub(super) fn read<'h>(
     }
 }
 
-/// Old versions wrote one byte.
+/// Reads a count of 4 bytes, or of 1 byte as old versions wrote it.
 fn attempts(bytes: &[u8]) -> Option<u32> {
     match bytes {
         [one] => Some(u32::from(*one)),

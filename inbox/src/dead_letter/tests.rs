@@ -53,7 +53,7 @@ fn any_letter() -> impl Strategy<Value = DeadLetter> {
     )
 }
 
-/// Without what the dialect has no header for.
+/// Removes the fields for which the dialect has no header.
 fn as_far_as_it_can_be_said(mut letter: DeadLetter) -> DeadLetter {
     if matches!(letter.dialect, Dialect::Connect | Dialect::ShareGroup) {
         letter.origin = letter.origin.map(|origin| Origin { timestamp_ms: None, ..origin });
@@ -77,7 +77,7 @@ proptest! {
         let own = own.into_iter().filter(|(name, _)| Dialect::of_header(name).is_none());
         let theirs = written.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
         let headers: Headers = own.chain(theirs).map(|(name, value)| (name, Some(value))).collect();
-        // Spring's count of attempts alone may stand at a record that is no letter.
+        // Spring's count of attempts alone may be in a record that is no dead letter.
         let is_recognised = names().any(|name| Dialect::of_header(name).is_some());
         let expected = is_recognised.then(|| as_far_as_it_can_be_said(letter.clone()));
         prop_assert_eq!(DeadLetter::read(pairs(&headers)), expected);
@@ -148,7 +148,7 @@ fn the_relays_letters_are_read_with_connects_headers() {
     assert_eq!(read(&left_out).unwrap().contents, Contents::ValueLeftOut);
 }
 
-/// Invariant: a letter whose value was left out is never taken for a record without a value.
+/// Invariant: a dead letter without its value is never read as a record without a value.
 #[test]
 fn a_consumers_letter_without_its_value_refers_to_the_record() {
     let origin = Origin { topic: "t".to_owned(), partition: Some(0), offset: Some(7), timestamp_ms: None };

@@ -7,62 +7,62 @@ use thiserror::Error;
 
 use super::{Event, IdScope, Identity};
 
-/// The headers that hold an event's id, the first that is there counts: those of Debezium and outboxd, of HTTP, and of
+/// Headers that hold an event's id, of which the first existing one is used: those of Debezium and outboxd, of HTTP, and of
 /// CloudEvents.
 const HEADERS: [&str; 4] = ["id", "idempotency-key", "ce_id", "message-id"];
 
-/// The header of a CloudEvent's id. It is unique among the events of the same source.
+/// Header of a CloudEvent's id. It is unique among the events of the same source.
 const CLOUD_EVENTS_ID: &str = "ce_id";
-/// The header of a CloudEvent's source.
+/// Header of a CloudEvent's source.
 const CLOUD_EVENTS_SOURCE: &str = "ce_source";
 
-/// The longest id, in bytes. It is the key of an index, and what one event costs to remember.
+/// Maximum length of an id, in bytes. The id is the key of an index, and takes most of the storage of an event.
 const ID_BYTES_MAX: usize = 255;
-/// The same for the source of a CloudEvent, which is part of the index too.
+/// Maximum length of the source of a CloudEvent, in bytes. It is part of the index too.
 const SOURCE_BYTES_MAX: usize = 1000;
 
-/// Why an event has no id.
+/// Error of reading an event's id.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum IdError {
-    /// None of the headers is there.
+    /// None of the headers exists.
     #[error("no header holds an id, looked for {}", .looked_for.join(", "))]
     Missing {
-        /// The names.
+        /// Names of the headers.
         looked_for: Vec<String>,
     },
-    /// A header is there, and holds none.
+    /// A header exists, and holds no id.
     #[error("the header {header} holds no id: {reason}")]
     Malformed {
-        /// Its name.
+        /// Name of the header.
         header: String,
-        /// What is wrong with it.
+        /// Reason why the value cannot be used.
         reason: &'static str,
     },
-    /// The service's own function found none.
+    /// The function of the service returned no id.
     #[error("the event has no id")]
     Refused,
-    /// The service's own function returned one that cannot be used.
+    /// The function of the service returned an id that cannot be used.
     #[error("the id function returned no usable id: {reason}")]
     Unusable {
-        /// What is wrong with it.
+        /// Reason why the value cannot be used.
         reason: &'static str,
     },
-    /// The service's own function panicked.
+    /// The function of the service panicked.
     #[error("the id function panicked")]
     Panicked,
 }
 
-/// A function of the service that tells an event's id.
+/// Function of the service that returns an event's id.
 pub type IdFunction = dyn Fn(&Event) -> Option<String> + Send + Sync;
 
-/// Where the id of an event is found.
+/// Source of an event's id.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum IdSource {
-    /// In the first of these headers that is there.
+    /// First existing header of these names.
     Headers(Vec<String>),
-    /// Told by a function of the service.
+    /// Function of the service.
     Function(Arc<IdFunction>),
 }
 
@@ -82,21 +82,21 @@ impl fmt::Debug for IdSource {
 }
 
 impl IdSource {
-    /// The id of an event.
+    /// Returns the id of an event.
     ///
     /// # Errors
     ///
-    /// When it has none, or one that cannot be stored, and when the function of the service panics.
+    /// Fails if the event has no id, or one that cannot be stored, and if the function of the service panics.
     pub fn id(&self, event: &Event) -> Result<String, IdError> {
         let Some((header, value)) = self.header(event)? else { return self.call(event) };
         read(value).map_err(|reason| IdError::Malformed { header: header.to_owned(), reason })
     }
 
-    /// The id of an event with its scope. `topic` is the one that the event was written to first.
+    /// Returns the id of an event with its scope. `topic` is the one that the event was written to first.
     ///
     /// # Errors
     ///
-    /// As [`Self::id`], and when the source of a CloudEvent cannot be stored.
+    /// As [`Self::id`], and if the source of a CloudEvent cannot be stored.
     pub(crate) fn identity(
         &self,
         event: &Event,
@@ -111,7 +111,7 @@ impl IdSource {
         Ok(Identity::new(source, id, event))
     }
 
-    /// The source of an event whose id is that of a CloudEvent.
+    /// Returns the source of an event whose id is that of a CloudEvent. `None` for other events.
     fn source(&self, event: &Event) -> Result<Option<String>, IdError> {
         let header = CLOUD_EVENTS_SOURCE;
         match (self.header(event)?, event.headers.last(header)) {
@@ -123,14 +123,14 @@ impl IdSource {
         }
     }
 
-    /// The first header that exists, unless the id comes from a function.
+    /// Returns the first existing header, or `None` if the id comes from a function.
     fn header<'s, 'e>(&'s self, event: &'e Event) -> Result<Option<(&'s str, &'e [u8])>, IdError> {
         let Self::Headers(names) = self else { return Ok(None) };
         let found = names.iter().find_map(|name| Some((name.as_str(), event.headers.last(name)?)));
         found.map(Some).ok_or_else(|| IdError::Missing { looked_for: names.clone() })
     }
 
-    /// The id that the function of the service returns. Invariant: it obeys the same checks as one in a header.
+    /// Returns the id from the function of the service. Invariant: it passes the same checks as an id in a header.
     fn call(&self, event: &Event) -> Result<String, IdError> {
         let Self::Function(function) = self else { return Err(IdError::Refused) };
         let id = catch_unwind(AssertUnwindSafe(|| function(event))).map_err(|_| IdError::Panicked)?;
@@ -138,12 +138,12 @@ impl IdSource {
     }
 }
 
-/// The id in a header: text, or JSON as Debezium Server and Connect's `JsonConverter` write it.
+/// Reads the id in a header: text, or JSON as Debezium Server and Connect's `JsonConverter` write it.
 fn read(value: &[u8]) -> Result<String, &'static str> {
     check(read_text(value)?, ID_BYTES_MAX)
 }
 
-/// Returns a text that can be stored in a key.
+/// Returns the text if it can be stored in a key, otherwise the reason why it cannot.
 fn check(text: String, bytes_max: usize) -> Result<String, &'static str> {
     match text.len() {
         0 => Err("it is empty"),
@@ -153,7 +153,7 @@ fn check(text: String, bytes_max: usize) -> Result<String, &'static str> {
     }
 }
 
-/// The text in a header: plain, or JSON.
+/// Reads the text in a header: plain, or JSON.
 pub(super) fn read_text(value: &[u8]) -> Result<String, &'static str> {
     let text = std::str::from_utf8(value).map_err(|_| "it is not UTF-8")?;
     match text.as_bytes().first() {
@@ -163,7 +163,7 @@ pub(super) fn read_text(value: &[u8]) -> Result<String, &'static str> {
     }
 }
 
-/// A JSON string, or the one in `{"schema": …, "payload": …}`.
+/// Reads a JSON string, or the one in `{"schema": …, "payload": …}`.
 fn from_json(text: &str) -> Option<String> {
     let value: Value = serde_json::from_str(text).ok()?;
     let payload = match &value {
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::event::event;
 
-    /// Names and values.
+    /// Names and values of headers.
     type Pairs<'a> = &'a [(&'a str, &'a [u8])];
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(none.id(&event::<&[u8]>(&[])), Err(IdError::Refused));
     }
 
-    /// Invariant: an id of a function obeys the same checks as one in a header, and a panic is the event's failure.
+    /// Invariant: an id of a function passes the same checks as one in a header, and a panic is a failure of the event.
     #[test]
     fn an_id_of_a_function_is_checked() {
         for wrong in [String::new(), "a\0".to_owned(), "x".repeat(ID_BYTES_MAX + 1)] {

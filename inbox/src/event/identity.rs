@@ -4,26 +4,26 @@ use sha2::{Digest as _, Sha256};
 
 use super::Event;
 
-/// Among which events an id is unique.
+/// Scope in which an event's id is unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum IdScope {
-    /// Among the events of a topic; for CloudEvents, whose id is in the header `ce_id`, among those with the same `ce_source`.
-    /// Events in retry topics belong to the topic from which they came.
+    /// The events of a topic; for CloudEvents, whose id is in the header `ce_id`, those with the same `ce_source`. Events in retry
+    /// topics belong to the topic from which they came.
     #[default]
     Topic,
-    /// Among all events of the consumer. It suits ids that are random or named by their source, such as UUIDs, when the same
-    /// event may come from several topics.
+    /// All events of the consumer. It suits ids that are random or named by their source, such as UUIDs, when the same event may
+    /// come from several topics.
     Consumer,
 }
 
-/// What makes an event the same as another one.
+/// Identity of an event, which its repeats share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// The scope of the id: a topic or the source of a CloudEvent; empty for [`IdScope::Consumer`].
+    /// Scope of the id: a topic or the source of a CloudEvent; empty for [`IdScope::Consumer`].
     pub(crate) source: Arc<str>,
     pub(crate) id: Arc<str>,
-    /// A hash of key and value.
+    /// Hash of key and value.
     pub(crate) content: i64,
 }
 
@@ -32,14 +32,14 @@ impl Identity {
         Self { source, id, content: hash(event) }
     }
 
-    /// The same without the content, as a key of maps.
+    /// Returns the source and the id, as a key of maps.
     pub(crate) fn scoped_id(&self) -> (Arc<str>, Arc<str>) {
         (Arc::clone(&self.source), Arc::clone(&self.id))
     }
 }
 
-/// The first 64 bits of SHA-256 over key and value. Headers are not part of it: a repeat may have others, such as those of a
-/// replay.
+/// Returns the first 64 bits of SHA-256 over key and value. Headers are excluded: a repeat may have different ones, such as those
+/// of a replay.
 fn hash(event: &Event) -> i64 {
     let mut hash = Sha256::new();
     for part in [&event.key, &event.value] {

@@ -3,32 +3,33 @@ use serde_json::{Map, Value};
 use super::Event;
 use super::id::read_text;
 
-/// The headers that name an event's type, the first that is there counts.
+/// Headers that name an event's type, of which the first existing one is used.
 const TYPES: [&str; 5] = ["event_type", "eventType", "event-type", "ce_type", "type"];
-/// The same for the correlation id.
+/// Headers that hold the correlation id, of which the first existing one is used.
 const CORRELATIONS: [&str; 3] = ["correlation_id", "correlation-id", "correlationId"];
-/// W3C's trace context.
+/// Header of W3C's trace context.
 const TRACEPARENT: &str = "traceparent";
-/// What vendors add to it.
+/// Header with the additions of vendors to the trace context.
 const TRACESTATE: &str = "tracestate";
-/// A header that holds several as JSON, as outboxd sends the outbox's column of that name.
+/// Header that holds several headers as JSON, the form in which outboxd sends the outbox's column of that name.
 const TOGETHER: &str = "headers";
 
-/// What an event that a service sends says about the one that caused it.
+/// Headers of an event that a service sends, which link it to the event that caused it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lineage {
-    /// The id of the event that caused it.
+    /// Id of the event that caused it.
     pub causation_id: String,
-    /// The id of the first event of all, which each later one passes on.
+    /// Id of the first event of the chain, which each later event passes on.
     pub correlation_id: String,
-    /// The trace goes on here, in a span of its own.
+    /// Trace context with the trace of the cause and a span of its own.
     pub traceparent: Option<String>,
-    /// As it came.
+    /// Value of the cause, unchanged.
     pub tracestate: Option<String>,
 }
 
 impl Lineage {
-    /// What is caused by this event with this id. `span` is the number of the span in which it is handled.
+    /// Creates the lineage of an event caused by `cause`, whose id is `id`. `span` is the number of the span in which `cause` is
+    /// handled.
     #[must_use]
     pub fn of(cause: &Event, id: &str, span: u64) -> Self {
         let traceparent = cause.header(TRACEPARENT).and_then(|parent| child(&parent, span));
@@ -40,7 +41,7 @@ impl Lineage {
         }
     }
 
-    /// For the outbox's column `headers`.
+    /// Returns the value for the outbox's column `headers`.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let text = |text: &String| Some(Value::from(text.as_str()));
@@ -56,19 +57,19 @@ impl Lineage {
 }
 
 impl Event {
-    /// What happened, as the producer calls it.
+    /// Returns the type of the event, as the producer names it.
     #[must_use]
     pub fn event_type(&self) -> Option<String> {
         self.first(&TYPES)
     }
 
-    /// What all events that came of one another have in common.
+    /// Returns the correlation id, which all events of one chain have in common.
     #[must_use]
     pub fn correlation_id(&self) -> Option<String> {
         self.first(&CORRELATIONS)
     }
 
-    /// A header that is text, or the member of that name of the header `headers`.
+    /// Returns a header that is text, or the member of that name of the header `headers`.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<String> {
         self.first(&[name])
@@ -83,7 +84,7 @@ impl Event {
     }
 }
 
-/// The same trace, with another span: `00-{trace}-{span}-{flags}`. Nothing when it is not in the form of version 00.
+/// Returns the same trace with another span: `00-{trace}-{span}-{flags}`. `None` if the parent is not in the form of version 00.
 fn child(parent: &str, span: u64) -> Option<String> {
     let mut parts = parent.split('-');
     let (version, trace, of, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! A record of Kafka, as a handler is given it.
+//! Events: records of Kafka, in the form that a handler receives.
 
 mod headers;
 mod id;
@@ -19,36 +19,36 @@ pub use sequence::{SequenceFunction, SequenceSource};
 
 use std::sync::Arc;
 
-/// A record of Kafka, with its bytes as they were written.
+/// Record of Kafka, with its bytes as they were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// The topic that it was read from.
+    /// Topic from which the record was read.
     pub topic: Arc<str>,
-    /// The partition that it was read from.
+    /// Partition from which the record was read.
     pub partition: i32,
-    /// Its offset there.
+    /// Offset in the partition.
     pub offset: i64,
-    /// The record's key; for a record of outboxd the id of the aggregate.
+    /// Key of the record; for a record of outboxd the id of the aggregate.
     pub key: Option<Vec<u8>>,
-    /// The record's value; `None` is a tombstone.
+    /// Value of the record; `None` is a tombstone.
     pub value: Option<Vec<u8>>,
-    /// In their order, with repeated names.
+    /// Headers in their order, with repeated names.
     pub headers: Headers,
-    /// Milliseconds since 1970, as the producer or the broker said.
+    /// Timestamp of the producer or the broker, in milliseconds since 1970.
     pub timestamp_ms: Option<i64>,
 }
 
 impl Event {
-    /// The value as JSON.
+    /// Parses the value as JSON.
     ///
     /// # Errors
     ///
-    /// When there is no value, or it is not JSON of this shape.
+    /// Fails if there is no value, or it is not JSON of this shape.
     pub fn json<'e, T: serde::Deserialize<'e>>(&'e self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(self.value.as_deref().unwrap_or_default())
     }
 
-    /// Bytes of key, value and headers.
+    /// Returns the size of key, value and headers in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         let length = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
@@ -56,7 +56,7 @@ impl Event {
     }
 }
 
-/// An event with these headers, for tests.
+/// Returns an event with these headers, for tests.
 #[cfg(test)]
 fn event<V: AsRef<[u8]>>(headers: &[(&str, V)]) -> Event {
     let header =

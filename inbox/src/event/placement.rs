@@ -3,19 +3,20 @@ use super::Event;
 
 #[cfg(any(feature = "position", test))]
 impl Event {
-    /// Whether it stands where its key puts it in a topic with so many partitions, as the partitioner of the Java client and of
-    /// outboxd chooses. Then whatever comes again with the same key, and stands right as well, is in the same partition.
+    /// Reports whether the event is in the partition that belongs to its key in a topic with this number of partitions, as the
+    /// partitioner of the Java client and of outboxd chooses. Then every other event with the same key that is in place too is in
+    /// the same partition.
     pub(crate) fn is_in_place(&self, partitions: i32) -> bool {
         let right = match &self.key {
             Some(key) => hash(key).checked_rem(u32::try_from(partitions).unwrap_or_default()),
-            // One without a key may be anywhere.
+            // An event without a key may be in any partition.
             None => (partitions == 1).then_some(0),
         };
         right.is_some_and(|right| u32::try_from(self.partition) == Ok(right))
     }
 }
 
-/// What keys are distributed by.
+/// Returns the hash by which keys are distributed.
 ///
 /// Source: `BuiltInPartitioner.partitionForKey` of Kafka's clients.
 #[cfg(any(feature = "position", test))]
@@ -23,7 +24,7 @@ fn hash(key: &[u8]) -> u32 {
     murmur2(key) & 0x7fff_ffff
 }
 
-/// Austin Appleby's MurmurHash2 with the seed of Kafka's clients.
+/// Returns Austin Appleby's MurmurHash2 with the seed of Kafka's clients.
 pub(crate) fn murmur2(data: &[u8]) -> u32 {
     const SEED: u32 = 0x9747_b28c;
     const M: u32 = 0x5bd1_e995;
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
     use crate::event::event;
 
-    /// What Kafka's own tests expect (`UtilsTest.testMurmur2`).
+    /// Expected values of Kafka's own tests (`UtilsTest.testMurmur2`).
     #[test]
     fn the_hash_is_that_of_the_java_client() {
         let cases: [(&str, i32); 6] = [

@@ -1,21 +1,21 @@
 use super::Event;
 
-/// The relay's header: `<system identifier>/<commit LSN>/L<LSN>/<number>`, with `/<part>` behind it for a further record of the
-/// event. Earlier relays number the events of a transaction, `<system identifier>/<commit LSN>/<number>`, which is before all others of the
-/// same transaction.
+/// Header of the relay: `<system identifier>/<commit LSN>/L<LSN>/<number>`, with `/<part>` at the end for a further record of the
+/// event. Earlier relays number the events of a transaction, `<system identifier>/<commit LSN>/<number>`, which is before all other
+/// positions of the same transaction.
 const HEADER: &str = "outboxd.position";
 
-/// Where an event stands in the WAL of the database that it comes from.
+/// Position of an event in the WAL of its database.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
-    /// The database cluster's system identifier.
+    /// System identifier of the database cluster.
     pub(crate) source: String,
-    /// The rest of the header. The order of the texts is that of the events.
+    /// Rest of the header. The order of the texts is that of the events.
     pub(crate) place: String,
 }
 
 impl Position {
-    /// That of an event, if it has a header that can be compared.
+    /// Returns the position of an event, or `None` if it has no header that can be compared.
     pub(crate) fn of(event: &Event) -> Option<Self> {
         let text = std::str::from_utf8(event.headers.last(HEADER)?).ok()?;
         let (source, place) = text.split_once('/')?;

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use super::Event;
 
-/// A function of the service that tells an event's number.
+/// Function of the service that returns an event's sequence number.
 pub type SequenceFunction = dyn Fn(&Event) -> Option<i64> + Send + Sync;
 
-/// Where the number of an event is found, which grows by one with each event of a key.
+/// Source of an event's sequence number, which grows by one with each event of a key.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum SequenceSource {
-    /// In this header, as text.
+    /// Header of this name, with the number as text.
     Header(String),
-    /// Told by a function of the service.
+    /// Function of the service.
     Function(Arc<SequenceFunction>),
 }
 
 impl SequenceSource {
-    /// The number of an event, unless it has none, or the function of the service panics.
+    /// Returns the number of an event. `None` if it has none, or the function of the service panics.
     #[must_use]
     pub fn number(&self, event: &Event) -> Option<i64> {
         match self {

@@ -5,7 +5,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use crate::idempotency::Answer;
 
-/// Headers of one connection or one moment, which a repeat gets anew.
+/// Headers that belong to one connection or one moment; they are not stored, and a repeated answer has its own.
 const NOT_KEPT: [HeaderName; 8] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -17,13 +17,13 @@ const NOT_KEPT: [HeaderName; 8] = [
     header::UPGRADE,
 ];
 
-/// Why a body is not there.
+/// Reason why a body cannot be read.
 pub(super) enum NoBody {
     TooLong,
     Unreadable,
 }
 
-/// All of a body, when it is not longer than this.
+/// Reads a whole body of at most `max` bytes into memory.
 pub(super) async fn whole<B>(body: B, max: usize) -> Result<Bytes, NoBody>
 where
     B: Body,
@@ -36,7 +36,7 @@ where
     }
 }
 
-/// The answer to keep.
+/// Returns the answer to store, without the headers of [`NOT_KEPT`].
 pub(super) fn answer(parts: &http::response::Parts, body: &Bytes) -> Answer {
     let kept = parts.headers.iter().filter(|(name, _)| !NOT_KEPT.contains(name));
     let headers = kept.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()));
@@ -44,7 +44,8 @@ pub(super) fn answer(parts: &http::response::Parts, body: &Bytes) -> Answer {
 }
 
 impl Answer {
-    /// As a response of HTTP. What cannot be part of one is left out, which is never so with what came from one.
+    /// Returns the answer as an HTTP response. A status or header that is not valid in HTTP is skipped, which cannot happen for an answer
+    /// that was made from a response.
     #[must_use]
     pub fn into_response<B: From<Bytes>>(self) -> Response<B> {
         let mut response = Response::new(B::from(Bytes::from(self.body)));

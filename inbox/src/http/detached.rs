@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-/// Requests that are finished although their clients may be gone.
+/// Requests that are finished even if their clients have disconnected.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Detached {
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
 impl Detached {
-    /// Does it on a task of its own, and waits for that. `None` when the task has panicked or was ended.
+    /// Runs `work` on a task of its own and waits for its result. Returns `None` if the task panicked or was aborted.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -27,7 +27,7 @@ impl Detached {
         tasks.spawn(work);
     }
 
-    /// Waits until all that have begun are finished.
+    /// Waits until all tasks that were started have finished.
     pub(super) async fn finish(&self) {
         let mut tasks = std::mem::take(&mut *self.lock());
         while tasks.join_next().await.is_some() {}

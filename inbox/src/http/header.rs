@@ -1,29 +1,30 @@
 use thiserror::Error;
 
-/// The longest key, in bytes.
+/// Maximum length of a key, in bytes.
 const BYTES_MAX: usize = 255;
 
-/// Why a header holds no key.
+/// Reason why a header contains no valid key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MalformedKey {
-    /// It is there more than once.
+    /// The header occurs more than once.
     #[error("the header is there more than once")]
     Repeated,
-    /// Nothing is in it.
+    /// The key is empty.
     #[error("it is empty")]
     Empty,
-    /// Not kept.
+    /// The key is longer than 255 bytes.
     #[error("it is longer than {BYTES_MAX} characters")]
     TooLong,
-    /// The second quotation mark is missing, or something comes after it.
+    /// The closing quotation mark is missing, something other than parameters follows it, or the value contains a character that is not
+    /// allowed.
     #[error("it is neither a text in quotation marks nor one word without them")]
     NoText,
 }
 
-/// The key in the values of the header `Idempotency-Key`; `None` when the header is not there.
+/// Returns the key in the values of the header `Idempotency-Key`, or `None` if there is no such header.
 ///
-/// The draft wants a text in quotation marks (a string of RFC 9651). Most clients send it without, so that is read too.
+/// The draft requires a text in quotation marks (a string of RFC 9651). Most clients send it without them, so that form is accepted too.
 pub(super) fn key<'v>(mut values: impl Iterator<Item = &'v [u8]>) -> Result<Option<String>, MalformedKey> {
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -49,7 +50,7 @@ fn word(value: &[u8]) -> Result<String, MalformedKey> {
     String::from_utf8(value.to_vec()).map_err(|_| MalformedKey::NoText)
 }
 
-/// Up to the second quotation mark. After it parameters may follow, which say nothing here.
+/// Reads a string up to its closing quotation mark. Parameters that follow it are ignored.
 fn unquote(quoted: &[u8]) -> Result<String, MalformedKey> {
     let mut key = String::new();
     let mut bytes = quoted.iter();

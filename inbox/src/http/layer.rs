@@ -9,19 +9,19 @@ use super::detached::Detached;
 use super::service::IdempotencyService;
 use crate::idempotency::{Records, Store};
 
-/// The longest body of a request that is taken unless it is said.
+/// Default maximum size of a request body, in bytes.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
-/// The longest answer that is kept unless it is said.
+/// Default maximum size of a stored answer's body, in bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Tells who sends a request.
+/// Function that returns the caller of a request.
 pub type Caller = dyn Fn(&Parts) -> String + Send + Sync;
 
-/// Tells whether an answer is one of the moment.
+/// Function that reports whether an answer with this status is transient and must not be stored.
 pub type Transient = dyn Fn(StatusCode) -> bool + Send + Sync;
 
-/// Gives each request with an `Idempotency-Key` to the service once.
+/// Layer that passes each request with an `Idempotency-Key` to the service once and answers its repeats from the store.
 pub struct IdempotencyLayer<S> {
     shared: Arc<Shared<S>>,
 }
@@ -33,13 +33,14 @@ pub(super) struct Shared<S> {
     pub(super) required: bool,
     pub(super) request_bytes_max: usize,
     pub(super) answer_bytes_max: usize,
-    /// Where handlers finish although their clients may be gone, if they do.
+    /// Tasks on which handlers finish after their clients have disconnected, if that is enabled.
     pub(super) detached: Option<Detached>,
 }
 
 impl<S: Store> IdempotencyLayer<S> {
-    /// With these records. `caller` tells who sends a request: the account, not a token that is renewed. A key of one caller is
-    /// not that of another, who would get the first one's answers otherwise. A service with one caller says `String::new()`.
+    /// Creates a layer on these records. `caller` returns the caller of a request: the account, not a token that is renewed. Keys of
+    /// different callers are different keys; otherwise one caller could get the answers of another. A service with a single caller returns
+    /// `String::new()`.
     #[must_use]
     pub fn new(records: Records<S>, caller: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
         let shared = Shared {
@@ -54,42 +55,42 @@ impl<S: Store> IdempotencyLayer<S> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Whether a request without a key is refused, which it is unless it is said. Otherwise it is done each time it comes.
+    /// Sets whether a request without a key is refused, which is the default. If not, such a request is passed to the service each time.
     #[must_use]
     pub fn required(self, required: bool) -> Self {
         self.change(|shared| shared.required = required)
     }
 
-    /// Which answers are of the moment: they are not kept, and the next request with the key is done. Unless it is said, those
-    /// are 401, 403, 408, 409, 425, 429 and all from 500.
+    /// Sets which answers are transient: they are not stored, and the next request with the key is passed to the service. The default is
+    /// 401, 403, 408, 409, 425, 429 and every status from 500.
     #[must_use]
     pub fn transient(self, transient: impl Fn(StatusCode) -> bool + Send + Sync + 'static) -> Self {
         self.change(|shared| shared.transient = Arc::new(transient))
     }
 
-    /// The longest body of a request that is taken, 1 MiB unless it is said. It is held in memory.
+    /// Sets the maximum size of a request body in bytes, 1 MiB by default. The body is buffered in memory.
     #[must_use]
     pub fn request_bytes_max(self, bytes: usize) -> Self {
         self.change(|shared| shared.request_bytes_max = bytes)
     }
 
-    /// The longest answer that is kept, 1 MiB unless it is said. In the place of a longer one stands an error, for the first
+    /// Sets the maximum size of a stored answer's body in bytes, 1 MiB by default. A longer answer is replaced by an error, for the first
     /// request too.
     #[must_use]
     pub fn answer_bytes_max(self, bytes: usize) -> Self {
         self.change(|shared| shared.answer_bytes_max = bytes)
     }
 
-    /// Finishes a request with a key although its client hangs up; off by default. Then the handler runs on a task of its own, its answer
-    /// is kept, and the client's next request gets it. Otherwise the handler is dropped where it is, and the next request waits until
-    /// the lease is over and does it again.
+    /// Sets whether a request with a key is finished after its client has disconnected; off by default. If on, the handler runs on a task
+    /// of its own, its answer is stored, and the client's next request gets it. If off, the handler is dropped where it is, and the next
+    /// request waits until the lease ends and runs the handler again.
     #[must_use]
     pub fn finish_on_disconnect(self, finish: bool) -> Self {
         self.change(|shared| shared.detached = finish.then(Detached::default))
     }
 
-    /// Waits for the requests that [`Self::finish_on_disconnect`] lets finish, before the process ends. When this is dropped before, those
-    /// that have not ended are dropped too.
+    /// Waits until the requests that run because of [`Self::finish_on_disconnect`] are finished; call it before the process ends. Requests
+    /// that have not finished when the layer is dropped are dropped too.
     pub async fn finish_disconnected(&self) {
         if let Some(detached) = &self.shared.detached {
             detached.finish().await;
@@ -103,7 +104,7 @@ impl<S: Store> IdempotencyLayer<S> {
     }
 }
 
-/// Without asking the store to be one that can be cloned.
+/// Does not require `S: Clone`.
 impl<S> Clone for Shared<S> {
     fn clone(&self) -> Self {
         Self {
@@ -116,7 +117,7 @@ impl<S> Clone for Shared<S> {
     }
 }
 
-/// What another attempt may change.
+/// Reports whether another attempt may get another answer.
 fn is_of_the_moment(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status.as_u16(), 401 | 403 | 408 | 409 | 425 | 429)
 }

@@ -1,16 +1,16 @@
-//! A `tower` layer for the header `Idempotency-Key`, as draft-ietf-httpapi-idempotency-key-header has it.
+//! A `tower` layer for the header `Idempotency-Key`, as specified by draft-ietf-httpapi-idempotency-key-header.
 //!
 //! | the request | its answer |
 //! | --- | --- |
 //! | has no key, or a malformed one | 400 |
-//! | comes again, and the first one is done | the first one's answer: status, headers, body, and `Idempotent-Replayed: true` |
-//! | comes again, and the first one is at work | 409 with `Retry-After`: the seconds that are left of its lease |
+//! | is repeated, and the first one is done | the first one's answer: status, headers, body, and `Idempotent-Replayed: true` |
+//! | is repeated, and the first one is in progress | 409 with `Retry-After`: the remaining seconds of its lease |
 //! | has a key that was used for another request | 422 |
 //! | is longer than the limit | 413 |
-//! | cannot be looked up, because the store is away | 503 with `Retry-After` |
+//! | cannot be checked, because the store is unavailable | 503 with `Retry-After` |
 //!
-//! Only `POST` and `PATCH` are looked at: the other methods are idempotent by themselves. The layer stands inside of
-//! authentication: a repeat gets the first one's answer without the handler being asked.
+//! Only `POST` and `PATCH` are checked: the other methods are idempotent by themselves. Place the layer inside of authentication: a repeat
+//! gets the first one's answer without a call of the handler.
 
 mod body;
 mod detached;

@@ -6,25 +6,25 @@ use serde_json::json;
 use super::header::MalformedKey;
 use crate::idempotency::Answer;
 
-/// When to come again after the request was taken over: it may be done at any time.
+/// `Retry-After` of a request that was taken over: another attempt may finish it at any time.
 const TAKEN_OVER_PAUSE: Duration = Duration::from_secs(1);
 
-/// When to come again while the store is away.
+/// `Retry-After` while the store is unavailable.
 const AWAY_PAUSE: Duration = Duration::from_secs(5);
 
-/// What the layer itself answers, as RFC 9457 has it.
+/// Error answer of the layer itself, in the format of RFC 9457.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Problem {
     KeyMissing,
     KeyMalformed(MalformedKey),
-    /// The caller's name cannot be part of a key.
+    /// The name of the caller cannot be part of a key.
     CallerUnusable,
     BodyUnreadable,
     BodyTooLong {
         max: usize,
     },
     InFlight {
-        /// Of the first request's lease.
+        /// Remaining lease of the first request.
         left: Duration,
     },
     OtherRequest,
@@ -128,7 +128,7 @@ impl Problem {
     }
 }
 
-/// A pause in the unit of `Retry-After`. 0 would let the client come again at once.
+/// Rounds a pause up to whole seconds, the unit of `Retry-After`; at least 1, since 0 would let the client retry at once.
 fn whole_seconds(pause: Duration) -> u64 {
     let started = u64::from(pause.subsec_nanos() > 0);
     pause.as_secs().saturating_add(started).max(1)

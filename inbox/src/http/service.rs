@@ -20,23 +20,24 @@ use crate::idempotency::{Answer, Attempt, Claim, Fingerprint, FinishOutcome, Key
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Marks the answer to a repeated request, with the value `true`.
+/// Header of the answer to a repeated request, with the value `true`.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// Between two tries to tell a store that does not answer how a request went.
+/// Pause between two attempts to store the outcome of a request.
 const FINISH_PAUSE: Duration = Duration::from_millis(200);
 
-/// What a handler finds in the extensions of its request.
+/// Claim of the current request; a handler finds it in the extensions of the request.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Running {
-    /// To be finished in the transaction of the effect, or given on to whoever does the effect.
+    /// Claim to finish in the transaction of the effect, or to hand to the component that performs the effect.
     pub claim: Claim,
-    /// Fires before another one can take over. The handler is dropped then; what it has started elsewhere is not.
+    /// Token that is cancelled before another request can take over. The handler is dropped then; work that it has started elsewhere is
+    /// not.
     pub lost: CancellationToken,
 }
 
-/// The service that [`IdempotencyLayer`](super::IdempotencyLayer) makes.
+/// Service that [`IdempotencyLayer`](super::IdempotencyLayer) creates.
 pub struct IdempotencyService<S, Inner> {
     pub(super) inner: Inner,
     pub(super) shared: Arc<Shared<S>>,
@@ -64,7 +65,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The one that is ready is used, and the clone waits for its turn.
+        // `self.inner` is the service that was polled ready; the clone has to be polled first.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let shared = Arc::clone(&self.shared);
@@ -78,7 +79,7 @@ where
             let done = run(shared, inner, key, request);
             match detached {
                 None => done.await,
-                // It has panicked. What it has done is not known.
+                // `None`: the task has panicked, and it is unknown how far the handler got.
                 Some(detached) => {
                     let done = detached.run(done).await;
                     done.unwrap_or_else(|| Ok(Problem::AnswerLost.answer().into_response()))
@@ -88,7 +89,7 @@ where
     }
 }
 
-/// The key of a request; `None` when it needs none.
+/// Returns the key of a request, or `None` if the request needs none.
 fn key<S, B>(shared: &Shared<S>, request: &Request<B>) -> Result<Option<String>, Problem> {
     if ![Method::POST, Method::PATCH].contains(request.method()) {
         return Ok(None);
@@ -101,7 +102,7 @@ fn key<S, B>(shared: &Shared<S>, request: &Request<B>) -> Result<Option<String>,
     }
 }
 
-/// Gives a request with a key to the service, unless it has come before.
+/// Passes a request with a key to the service, unless it is a repeat.
 async fn run<S, Inner, B, R>(
     shared: Arc<Shared<S>>,
     mut inner: Inner,
@@ -136,10 +137,10 @@ where
     }
 }
 
-/// What becomes of a request with a key.
+/// Decision about a request with a key.
 enum Admitted<S: Store, B> {
     Refused(Problem),
-    /// The service is not asked: this was the answer to the first request.
+    /// Answer to the first request; the service is not called.
     Replayed(Answer),
     Run(Box<Request<B>>, Attempt<S>),
 }
@@ -183,7 +184,7 @@ where
     }
 }
 
-/// Keeps the answer, and gives it.
+/// Stores the answer, and returns the response for the client.
 async fn finish<S, R>(shared: &Shared<S>, attempt: &Attempt<S>, response: Response<R>) -> Response<R>
 where
     S: Store,
@@ -220,7 +221,7 @@ fn ending<S>(shared: &Shared<S>, answer: Answer) -> Outcome {
     }
 }
 
-/// Tells the store how it went, as long as the claim holds; `None` when the store does not answer.
+/// Stores the outcome, with retries while the claim is valid. Returns `None` if the store does not answer until then.
 async fn tell<S: Store>(attempt: &Attempt<S>, ending: &Outcome) -> Option<FinishOutcome> {
     let told = async {
         loop {

@@ -21,13 +21,13 @@ use crate::idempotency::{
 
 const LEASE: Duration = Duration::from_secs(1);
 
-/// The rule and nothing else. It can be away.
+/// Store in memory that only applies the rules of [`Record`]. It can be made unavailable.
 #[derive(Clone)]
 struct Memory {
     records: Arc<Mutex<HashMap<Key, Record>>>,
     born: Instant,
     away: Arc<AtomicBool>,
-    /// How many finishes fail.
+    /// Number of finishes that will fail.
     deaf: Arc<AtomicU32>,
 }
 
@@ -78,7 +78,7 @@ impl Store for Memory {
 
 type Reply = Response<Full<Bytes>>;
 
-/// A handler that counts how often it is called.
+/// Handler that counts its calls.
 #[derive(Clone)]
 struct Handler<F> {
     called: Arc<AtomicU32>,
@@ -104,7 +104,7 @@ where
     }
 }
 
-/// A layer over a store, and a handler below it.
+/// Layer over a store, with a handler below it.
 struct World<F> {
     memory: Memory,
     layer: IdempotencyLayer<Memory>,
@@ -132,13 +132,13 @@ where
         self.layer.layer(self.handler.clone()).call(request).await.unwrap()
     }
 
-    /// The value of a header of the answer to a request.
+    /// Returns the value of a header of the answer to a request.
     async fn header(&self, key: &str, name: &str) -> Option<String> {
         let response = self.response(Method::POST, Some(key), "").await;
         response.headers().get(name).map(|value| value.to_str().unwrap().to_owned())
     }
 
-    /// Status and body.
+    /// Returns status and body of the answer to a request.
     async fn ask(&self, method: Method, key: Option<&str>, body: &'static str) -> (u16, String) {
         let response = self.response(method, key, body).await;
         let (parts, body) = response.into_parts();
@@ -161,7 +161,7 @@ fn reply(status: StatusCode, body: impl Into<Bytes>) -> Reply {
     reply
 }
 
-/// Says the how manieth call it is.
+/// Answers with the number of the call.
 async fn count(call: u32) -> Reply {
     reply(StatusCode::OK, call.to_string())
 }
@@ -248,7 +248,7 @@ async fn method_and_body_are_part_of_the_request() {
 
 #[tokio::test]
 async fn an_answer_of_the_moment_is_not_kept() {
-    // What the first call answers, and how often the handler is called by two requests.
+    // Status of each answer, and the number of handler calls for two requests.
     for (status, calls) in [(500, 2), (503, 2), (429, 2), (401, 2), (400, 1), (404, 1), (204, 1), (302, 1)] {
         let status = StatusCode::from_u16(status).unwrap();
         let world = World::new(move |_| async move { reply(status, "") });
@@ -294,7 +294,7 @@ async fn who_comes_too_early_is_told_what_is_left_of_the_lease() {
     assert!((20..=30).contains(&left.parse::<u64>().unwrap()), "{left}");
 }
 
-/// Hangs up as soon as the handler is called, and lets the handler go on then.
+/// Disconnects as soon as the handler is called, and lets the handler continue after that.
 async fn hang_up(finish: bool) -> (u32, (u16, String)) {
     let (go_on, may) = tokio::sync::watch::channel(false);
     let mut world = World::new(move |call| {

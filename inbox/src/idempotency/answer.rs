@@ -1,26 +1,26 @@
-/// What stands before an answer that was written: the version of its form.
+/// Version of the encoding, which is the first byte of an encoded answer.
 const VERSION: u8 = 1;
 
-/// The answer to a request, to be given again to each repeat of it.
+/// Answer to a request, which each repeat of the request gets too.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// The status of HTTP. For an effect without HTTP a number of the service's own.
+    /// HTTP status. For an effect without HTTP, a number defined by the service.
     pub status: u16,
-    /// Names and values in their order.
+    /// Names and values, in order.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The bytes after the headers.
+    /// Body, the bytes after the headers.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// One with a body of this type.
+    /// Creates an answer with a body of this content type.
     #[must_use]
     pub fn new(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("content-type".to_owned(), content_type.as_bytes().to_vec())];
         Self { status, headers, body: body.into() }
     }
 
-    /// The form in which all stores keep it: version, status, number of headers, then each text behind its length.
+    /// Encodes the answer for storage: version, status, number of headers, each name and value behind its length, then the body.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
@@ -36,7 +36,7 @@ impl Answer {
         out
     }
 
-    /// Reads what [`Answer::to_bytes`] has written; `None` when it is something else.
+    /// Decodes an answer that [`Answer::to_bytes`] has encoded; `None` if the bytes are not such an answer.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let rest = &mut bytes.strip_prefix(&[VERSION])?;
@@ -50,7 +50,7 @@ impl Answer {
     }
 }
 
-/// No answer is near 4 GB: [`u32::MAX`] would not be read back.
+/// Encodes a length. No part of an answer comes near 4 GB: a longer one becomes [`u32::MAX`], which cannot be decoded.
 fn length(length: usize) -> [u8; 4] {
     u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes()
 }

@@ -5,12 +5,12 @@ use super::answer::Answer;
 use super::fingerprint::Fingerprint;
 use super::key::Key;
 
-/// Who does something: a number that nobody else draws.
+/// Identity of one attempt: a random number of 128 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner(u128);
 
 impl Owner {
-    /// A new one.
+    /// Returns a new random owner.
     #[must_use]
     pub fn random() -> Self {
         Self(fastrand::u128(..))
@@ -35,20 +35,20 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// A number that grows each time a key changes hands, also after its record was forgotten: it is at least the
-/// microseconds since 1970 of the store's clock. A resource that has seen a greater one refuses the smaller.
+/// Number that grows each time a key changes its owner, also after its record was deleted: it is at least the microseconds since 1970 of
+/// the store's clock. A resource that has seen a greater fence refuses a smaller one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(i64);
 
 impl Fence {
-    /// The one after `last`.
+    /// Returns the fence after `last`.
     #[must_use]
     pub fn next(last: Option<Self>, now: Duration) -> Self {
         let now = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
         Self(last.map_or(now, |last| now.max(last.0.saturating_add(1))))
     }
 
-    /// As a number, for a column of the resource's.
+    /// Returns the fence as a number, for a column of the resource.
     #[must_use]
     pub fn get(self) -> i64 {
         self.0
@@ -61,58 +61,58 @@ impl From<i64> for Fence {
     }
 }
 
-/// A request to begin the work of a key.
+/// Request to begin the work of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BeginRequest {
-    /// Who it is. Who asks again because an answer was lost is the same.
+    /// Owner of the attempt. A request that is sent again because its answer was lost has the same owner.
     pub owner: Owner,
-    /// What is to be done.
+    /// Fingerprint of the requested work.
     pub fingerprint: Fingerprint,
-    /// How long others wait for a sign of life before they take over.
+    /// Time without a heartbeat after which another owner may take over.
     pub lease: Duration,
-    /// How long the record is kept.
+    /// Time for which the record is stored.
     pub keep: Duration,
 }
 
-/// The right to do what a key stands for, until the lease ends.
+/// Right to do the work of a key until the lease ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// What for.
+    /// Key of the work.
     pub key: Key,
-    /// Whose it is.
+    /// Owner of the claim.
     pub owner: Owner,
-    /// Greater than that of each claim before it.
+    /// Fence, greater than that of each earlier claim of the key.
     pub fence: Fence,
-    /// How often this key was begun, from 1.
+    /// Number of this attempt at the key, from 1.
     pub attempt: u32,
 }
 
 /// Answer of a store to a [`BeginRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BeginOutcome {
-    /// Do it.
+    /// The caller has the claim and does the work.
     Run(Claim),
-    /// It is done.
+    /// The work is done, with this answer.
     Completed(Answer),
-    /// It has failed for good.
+    /// The work has failed permanently, with this answer.
     Failed(Answer),
-    /// Another one is at it, and may be for so long.
+    /// Another owner has the claim.
     InFlight {
-        /// Until its lease ends, unless it is extended.
+        /// Remaining time of its lease, unless the lease is extended.
         left: Duration,
     },
-    /// The key stands for something else.
+    /// The key was used for different work.
     Mismatch,
 }
 
 /// Outcome of the work, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done: repeats get this answer.
+    /// The work is done: repeats get this answer.
     Completed(Answer),
-    /// It has failed, and would again: repeats get this answer.
+    /// The work has failed and would fail again: repeats get this answer.
     Failed(Answer),
-    /// It has failed, and may succeed the next time: nothing is remembered but that it was tried.
+    /// The work has failed and may succeed the next time: only the attempt is stored.
     Retryable,
 }
 
@@ -126,11 +126,11 @@ impl Outcome {
 /// Answer of a store to an [`Outcome`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinishOutcome {
-    /// It was written down, now or at the same wish before.
+    /// The outcome is stored, or an earlier call has stored one of the same kind, whose answer remains.
     Written,
-    /// The same owner has finished it with another outcome before. That one stays.
+    /// The same owner has already stored another outcome, which is not changed.
     AlreadyFinished,
-    /// The claim is over: another one has taken the key, or it is forgotten. Nothing was written.
+    /// The claim has ended: another owner has the key, or the record was deleted. Nothing was stored.
     Fenced,
 }
 
@@ -141,14 +141,14 @@ impl FinishOutcome {
     pub const Otherwise: Self = Self::AlreadyFinished;
 }
 
-/// Answer of a store to a sign of life.
+/// Answer of a store to a heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExtendOutcome {
-    /// The lease lasts longer.
+    /// The lease was extended.
     Extended,
-    /// The same owner has finished it: it needs no more signs, and nobody takes over.
+    /// The same owner has finished the work: no more heartbeats are needed, and no other owner takes over.
     AlreadyFinished,
-    /// The claim is over: another one has taken the key, or it is forgotten.
+    /// The claim has ended: another owner has the key, or the record was deleted.
     Fenced,
 }
 

@@ -1,11 +1,11 @@
 use sha2::{Digest as _, Sha256};
 
-/// Tells whether a request is the same as the one that came first with its key.
+/// Hash of a request, to detect that a key is used again for a different request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// The SHA-256 of these parts. `["a", "bc"]` is not `["ab", "c"]`.
+    /// Returns the SHA-256 hash of these parts. `["a", "bc"]` and `["ab", "c"]` differ.
     #[must_use]
     pub fn of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Self {
         let mut hash = Sha256::new();
@@ -16,19 +16,19 @@ impl Fingerprint {
         Self(hash.finalize().into())
     }
 
-    /// For what has nothing to compare: the key alone says what is meant.
+    /// Returns the fingerprint of a request without content to compare: the key alone identifies it.
     #[must_use]
     pub fn none() -> Self {
         Self::of([])
     }
 
-    /// Its 32 bytes.
+    /// Returns the 32 bytes of the hash.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// From its 32 bytes, as they were stored.
+    /// Creates a fingerprint from its stored bytes; `None` unless these are 32.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)

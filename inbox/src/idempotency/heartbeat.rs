@@ -1,18 +1,18 @@
 use std::time::{Duration, Instant};
 
-/// Signs of life within a lease.
+/// Heartbeats within a lease.
 const BEATS: u32 = 3;
 
-/// A sign of life comes earlier by up to this share of its interval, so that what began together does not beat together.
+/// Maximum share of its interval by which a heartbeat is sent earlier, so that leases that begin together do not send together.
 const JITTER: f64 = 0.2;
 
-/// So much of the lease is left when the work is told to stop.
+/// Share of the lease that is left when the work is stopped.
 const MARGIN: f64 = 0.2;
 
-/// A sign of life that failed is sent again after this share of the lease.
+/// Share of the lease after which a failed heartbeat is sent again.
 const AGAIN: f64 = 0.05;
 
-/// When to give a sign of life, and when a lease must be taken for lost. By the monotonic clock of this machine.
+/// Schedule of the heartbeats of a lease, and the time from which the lease counts as lost, by the monotonic clock of this machine.
 #[derive(Debug)]
 pub struct Heartbeat {
     lease: Duration,
@@ -23,16 +23,17 @@ pub struct Heartbeat {
 /// Next action of a [`Heartbeat`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeartbeatAction {
-    /// Nothing, until then.
+    /// Do nothing until this time.
     Wait(Instant),
-    /// Give a sign of life.
+    /// Send a heartbeat.
     Send,
-    /// The lease may end soon, or is over: stop.
+    /// Stop the work: the lease may end soon, or has ended.
     Lost,
 }
 
 impl Heartbeat {
-    /// For a lease that was asked for at this time. It began when the store had the question, which was not before.
+    /// Creates the schedule of a lease that was requested at the time `asked`. The lease begins later, when the store has received the
+    /// request. `chance` is a random number from 0 to 1.
     #[must_use]
     pub fn new(asked: Instant, lease: Duration, chance: f64) -> Self {
         let mut heartbeat = Self { lease, next: asked, end: asked };
@@ -40,7 +41,7 @@ impl Heartbeat {
         heartbeat
     }
 
-    /// What to do now.
+    /// Returns the next action.
     #[must_use]
     pub fn turn(&self, now: Instant) -> HeartbeatAction {
         if now >= self.end {
@@ -52,19 +53,19 @@ impl Heartbeat {
         }
     }
 
-    /// When the work must have ended, unless a sign of life arrives.
+    /// Returns the time by which the work must have ended, unless a heartbeat succeeds.
     #[must_use]
     pub fn end(&self) -> Instant {
         self.end
     }
 
-    /// The store has the sign of life that was sent at this time. `chance` is from 0 to 1.
+    /// Records that the store has received the heartbeat that was sent at the time `sent`. `chance` is a random number from 0 to 1.
     pub fn extended(&mut self, sent: Instant, chance: f64) {
         self.end = sent + self.lease.mul_f64(1.0 - MARGIN);
         self.next = sent + (self.lease / BEATS).mul_f64(1.0 - JITTER * chance);
     }
 
-    /// Nobody knows whether the store has it.
+    /// Records that a heartbeat failed: the store may have received it or not.
     pub fn failed(&mut self, now: Instant) {
         self.next = now + self.lease.mul_f64(AGAIN);
     }
@@ -80,8 +81,8 @@ mod tests {
     const LEASE: Duration = Duration::from_secs(30);
 
     proptest! {
-        /// However the store answers, the work is stopped before the lease can have ended there, and not while signs of
-        /// life arrive.
+        /// Checks that for any answers of the store the work is stopped before the lease can have ended there, and not while heartbeats
+        /// succeed.
         #[test]
         fn the_work_stops_before_the_lease_ends(
             steps in vec((0u64..9000, 0u64..4000, any::<bool>(), 0.0..1.0f64), 1..60),
@@ -100,7 +101,7 @@ mod tests {
                         let sent = now;
                         now += Duration::from_millis(trip);
                         if arrives {
-                            // The store had it at any time between.
+                            // The store received the heartbeat at some time in between.
                             held_until = sent + LEASE;
                             heartbeat.extended(sent, chance);
                         } else {

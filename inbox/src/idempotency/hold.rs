@@ -10,12 +10,12 @@ use super::claim::{Claim, ExtendOutcome};
 use super::heartbeat::{Heartbeat, HeartbeatAction};
 use super::store::Store;
 
-/// The lease is lost, or may be soon.
+/// Error of work whose lease is lost, or may be lost soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the lease is lost: another one may be at it")]
 pub struct LeaseLost;
 
-/// Keeps a claim alive for as long as this value lives, on a task of its own: also while the work does not yield.
+/// Keeper of a claim: extends the lease on a task of its own as long as this value exists, also while the work does not yield.
 #[derive(Debug)]
 pub(crate) struct Hold {
     lost: CancellationToken,
@@ -23,7 +23,7 @@ pub(crate) struct Hold {
     _keeper: JoinSet<()>,
 }
 
-/// Until when the claim is held for sure; none when it is over in a way that nobody else can have it.
+/// Time until which the claim is held; `None` once the work is finished, since then no other owner can get the claim.
 #[derive(Debug, Clone)]
 struct End(Arc<Mutex<Option<Instant>>>);
 
@@ -38,7 +38,7 @@ impl End {
 }
 
 impl Hold {
-    /// For a claim that was asked for at this time.
+    /// Starts to extend a claim that was requested at the time `asked`.
     pub(crate) fn start<S: Store>(store: Arc<S>, claim: Claim, asked: Instant, lease: Duration) -> Self {
         let lost = CancellationToken::new();
         let mut keeper = JoinSet::new();
@@ -48,18 +48,18 @@ impl Hold {
         Self { lost, end, _keeper: keeper }
     }
 
-    /// Fires before the lease can end.
+    /// Returns the token that is cancelled before the lease can end.
     pub(crate) fn lost(&self) -> &CancellationToken {
         &self.lost
     }
 
-    /// Works until it is done or the lease is lost; then the work is dropped where it is.
+    /// Runs `work` until it is done or the lease is lost; in the latter case the work is dropped where it is.
     pub(crate) async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, LeaseLost> {
         tokio::select! {
-            // Who has lost the lease does not begin the next step.
+            // After the lease is lost, the work does not begin its next step.
             biased;
             () = self.lost.cancelled() => Err(LeaseLost),
-            // In a process that stood still, the work may be looked at before the keeper.
+            // In a process that was suspended, the work may be polled before the keeper.
             done = work => if self.end.has_passed(Instant::now()) { Err(LeaseLost) } else { Ok(done) },
         }
     }
@@ -72,7 +72,7 @@ async fn keep<S: Store>(
     mut heartbeat: Heartbeat,
     (lost, end): (CancellationToken, End),
 ) {
-    // Also when this task ends in a way that nobody has thought of.
+    // The guard cancels the token also when this task ends unexpectedly.
     let lost = lost.drop_guard();
     loop {
         match heartbeat.turn(Instant::now()) {
@@ -113,7 +113,7 @@ async fn keep<S: Store>(
 mod tests {
     use super::*;
 
-    /// Nothing keeps it: as if the process had stood still.
+    /// Has no keeper, as in a process that was suspended.
     #[tokio::test]
     async fn work_that_ends_after_the_claim_has_lost_it() {
         let of = |end: Instant| Hold {

@@ -3,39 +3,39 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// The longest key, in bytes. It is the key of an index.
+/// Maximum length of a scope or a key, in bytes: both are columns of an index.
 const BYTES_MAX: usize = 255;
 
-/// What a record is kept under: a scope, and a key that is unique in it.
+/// Key of a record: a scope, and a name that is unique in it.
 ///
-/// The scope keeps services, and the callers of one service, apart: the same key of two callers is two records.
+/// The scope separates services, and the callers of one service: the same name of two callers refers to two records.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     scope: Arc<str>,
     name: Arc<str>,
 }
 
-/// Why a text cannot be a scope or a key.
+/// Reason why a text cannot be a scope or a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// There is nothing in it.
+    /// The text is empty.
     #[error("it is empty")]
     Empty,
-    /// It does not fit into an index.
+    /// The text is longer than 255 bytes and does not fit into an index.
     #[error("it is longer than {BYTES_MAX} bytes")]
     TooLong,
-    /// It holds a control character.
+    /// The text contains a control character.
     #[error("it holds a control character")]
     Control,
 }
 
 impl Key {
-    /// This key in this scope.
+    /// Creates a key with this name in this scope.
     ///
     /// # Errors
     ///
-    /// When one of them is empty, is longer than 255 bytes, or holds a control character.
+    /// When one of them is empty, is longer than 255 bytes, or contains a control character.
     pub fn new(scope: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Result<Self, KeyError> {
         let (scope, name) = (scope.into(), name.into());
         check(&scope)?;
@@ -43,13 +43,13 @@ impl Key {
         Ok(Self { scope, name })
     }
 
-    /// Whose key it is.
+    /// Returns the scope of the key.
     #[must_use]
     pub fn scope(&self) -> &str {
         &self.scope
     }
 
-    /// The key itself.
+    /// Returns the name of the key within its scope.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

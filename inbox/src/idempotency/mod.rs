@@ -1,8 +1,8 @@
-//! Idempotency records: what a service was asked to do, and of what came of it.
+//! Idempotency records: which work a service was asked to do, and the outcome of that work.
 //!
-//! For requests, and for effects outside the database. A key is *begun*, which gives a *claim* with a *fence*; whoever has
-//! the claim gives signs of life, and *finishes* it with an answer that each repeat gets. When the signs stop, the next one
-//! takes over, and a late finish is refused.
+//! They are for requests, and for effects outside the database. Work on a key *begins* with a *claim* that has a *fence*. The owner of the
+//! claim sends heartbeats, and *finishes* the claim with an answer that each repeat gets. When the heartbeats stop, the next owner takes
+//! over, and a late finish is refused.
 //!
 //! [`Record`] and [`Heartbeat`] are sans-io; they are the rules that each [`Store`] follows.
 

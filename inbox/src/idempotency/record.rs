@@ -5,7 +5,7 @@ use super::claim::{BeginOutcome, BeginRequest, Claim, ExtendOutcome, Fence, Fini
 use super::fingerprint::Fingerprint;
 use super::key::Key;
 
-/// What is known of a key. This is the rule; each store has it in its own language, and its tests compare the two.
+/// Record of a key. Its functions are the rules; each store implements them in its own language, and its tests compare the two.
 ///
 /// Times are since 1970, by the store's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Record {
     pub(super) fence: Fence,
     pub(super) attempts: u32,
     pub(super) state: State,
-    /// Of the last claim.
+    /// End of the last claim's lease.
     pub(super) lease_end: Duration,
     pub(super) expires: Duration,
 }
@@ -29,7 +29,7 @@ pub(super) enum State {
 }
 
 impl Record {
-    /// Somebody wants to begin.
+    /// Begins a record for the owner of `entry`, if the record that was found permits it.
     #[must_use]
     pub fn begin(found: &mut Option<Self>, now: Duration, key: &Key, entry: &BeginRequest) -> BeginOutcome {
         let last = found.as_ref().map(|record| record.fence);
@@ -52,7 +52,7 @@ impl Record {
         BeginOutcome::Run(Claim { key: key.clone(), owner: entry.owner, fence, attempt: attempts })
     }
 
-    /// With which fence, and the how manieth attempt it is.
+    /// Returns the fence and the number of the attempt, if the owner of `entry` may begin.
     fn may_begin(&self, now: Duration, entry: &BeginRequest) -> Result<(Fence, u32), BeginOutcome> {
         if self.fingerprint != entry.fingerprint {
             return Err(BeginOutcome::Mismatch);
@@ -70,7 +70,7 @@ impl Record {
         }
     }
 
-    /// The owner is alive.
+    /// Extends the lease of a claim after a heartbeat of its owner.
     #[must_use]
     pub fn extend(found: &mut Option<Self>, now: Duration, claim: &Claim, lease: Duration) -> ExtendOutcome {
         let Some(record) = found.as_mut().filter(|record| record.is_claimed_by(now, claim)) else {
@@ -84,7 +84,7 @@ impl Record {
         ExtendOutcome::Extended
     }
 
-    /// The owner has ended.
+    /// Stores the outcome of a claim.
     #[must_use]
     pub fn finish(
         found: &mut Option<Self>,

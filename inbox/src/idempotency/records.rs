@@ -12,13 +12,13 @@ use super::key::Key;
 use super::store::Store;
 use crate::Error;
 
-/// Others take over when there was no sign of life for so long.
+/// Default time without a heartbeat after which another owner takes over.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// How long an answer is given again.
+/// Default time for which an answer is stored.
 const KEEP: Duration = Duration::from_secs(24 * 3600);
 
-/// Records of what a service was asked to do, and of what came of it.
+/// Records of the work that a service was asked to do, and of its outcome.
 #[derive(Debug)]
 pub struct Records<S> {
     store: Arc<S>,
@@ -27,72 +27,73 @@ pub struct Records<S> {
     pub(super) keep: Duration,
 }
 
-/// What to do about a request.
+/// Answer to a request to begin.
 #[derive(Debug)]
 pub enum Start<S: Store> {
-    /// Do it, and tell how it went.
+    /// Do the work, and finish the attempt with its outcome.
     Run(Attempt<S>),
-    /// It is done, with this answer.
+    /// The work is done, with this answer.
     Completed(Answer),
-    /// It has failed for good, with this answer.
+    /// The work has failed permanently, with this answer.
     Failed(Answer),
-    /// Another one is at it. Come again later.
+    /// Another owner does the work. Retry later.
     InFlight {
-        /// Until then it is taken over at the latest, unless it gives signs of life.
+        /// Time until it is taken over at the latest, unless its owner sends heartbeats.
         left: Duration,
     },
-    /// The key was used for something else.
+    /// The key was used for different work.
     Mismatch,
 }
 
 impl<S: Store> Records<S> {
-    /// In this store. The scope keeps services and their endpoints apart.
+    /// Creates records in this store. The scope separates services and their endpoints.
     #[must_use]
     pub fn new(store: S, scope: impl Into<Arc<str>>) -> Self {
         Self { store: Arc::new(store), scope: scope.into(), lease: LEASE, keep: KEEP }
     }
 
-    /// Others take over when there was no sign of life for so long, 30 s unless it is said. Signs are given three times as
-    /// often, and the work is stopped when a fifth of it is left.
+    /// Sets the time without a heartbeat after which another owner takes over, 30 s by default. A heartbeat is sent at least every third of
+    /// that time, and the work is stopped when a fifth of it is left.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// How long an answer is given again, 24 hours unless it is said. It must be longer than repeats can come.
+    /// Sets the time for which an answer is stored and returned to repeats, 24 hours by default. It must be longer than the time in which
+    /// repeats can arrive.
     #[must_use]
     pub fn keep(mut self, keep: Duration) -> Self {
         self.keep = keep;
         self
     }
 
-    /// The store, to finish a claim in a transaction of the service's own.
+    /// Returns the store, to finish a claim in a transaction of the service.
     #[must_use]
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// The scope of all keys.
+    /// Returns the scope of all keys.
     #[must_use]
     pub fn scope(&self) -> &str {
         &self.scope
     }
 
-    /// Asks what to do about a key.
+    /// Begins the work of a key, and returns what to do about it.
     ///
     /// # Errors
     ///
-    /// When the key cannot be kept, or the store does not answer. Then nothing may be done.
+    /// When the key is not valid, or the store does not answer. In both cases the work must not be done.
     pub async fn begin(&self, key: &str, fingerprint: Fingerprint) -> Result<Start<S>, Error> {
         self.begin_of(Key::new(Arc::clone(&self.scope), key)?, fingerprint).await
     }
 
-    /// The same for a key with a scope of its own.
+    /// Begins the work of a key that has a scope of its own, as [`Self::begin`] does.
     ///
     /// # Errors
     ///
-    /// When the store does not answer. Then nothing may be done.
+    /// When the store does not answer. Then the work must not be done.
     pub async fn begin_of(&self, key: Key, fingerprint: Fingerprint) -> Result<Start<S>, Error> {
         let entry = BeginRequest { owner: Owner::random(), fingerprint, lease: self.lease, keep: self.keep };
         let asked = Instant::now();
@@ -113,14 +114,14 @@ impl<S: Store> Records<S> {
 /// Error of work that is done once. Any error becomes [`WorkError::Retryable`] by `?`.
 #[derive(Debug)]
 pub enum WorkError<E> {
-    /// It has failed, and would again: repeats get this answer.
+    /// The work has failed and would fail again: repeats get this answer.
     Failed(Answer),
-    /// It has failed, and may succeed the next time.
+    /// The work has failed and may succeed the next time.
     Retryable(E),
 }
 
 impl<E> WorkError<E> {
-    /// The former name of [`WorkError::Retryable`].
+    /// Creates a [`WorkError::Retryable`] under its former name.
     #[deprecated(note = "renamed to `WorkError::Retryable`")]
     #[allow(non_snake_case, reason = "it was a variant")]
     pub fn Open(error: E) -> Self {
@@ -137,29 +138,29 @@ impl<E> From<E> for WorkError<E> {
 /// Outcome of [`Records::once`].
 #[derive(Debug)]
 pub enum OnceOutcome<E> {
-    /// It is done, now or before, with this answer.
+    /// The work is done, by this call or an earlier one, with this answer.
     Completed(Answer),
-    /// It has failed for good, now or before, with this answer.
+    /// The work has failed permanently, in this call or an earlier one, with this answer.
     Failed(Answer),
-    /// It has failed now, and may succeed the next time.
+    /// The work has failed in this call and may succeed the next time.
     Retryable(E),
-    /// Another one is at it, or has taken over. Come again later.
+    /// Another owner does the work, or has taken over. Retry later.
     InFlight {
-        /// Until then it is taken over at the latest, unless it gives signs of life.
+        /// Time until it is taken over at the latest, unless its owner sends heartbeats.
         left: Duration,
     },
-    /// The key was used for something else.
+    /// The key was used for different work.
     Mismatch,
 }
 
 impl<S: Store> Records<S> {
-    /// Does something outside the database once, and remembers its answer. `work` is given the claim, whose key is for whoever
-    /// does the effect. It is dropped where it is when the lease is lost.
+    /// Does work outside the database once, and stores its answer. `work` receives the claim, whose key can be passed to the component that
+    /// performs the effect. `work` is dropped where it is when the lease is lost.
     ///
     /// # Errors
     ///
-    /// When the key cannot be kept, or the store does not answer. When it was there at the beginning and is not at the end, the
-    /// work is done and not remembered.
+    /// When the key is not valid, or the store does not answer. If the store answers at the beginning and not at the end, the work is done
+    /// and its outcome is not stored.
     pub async fn once<F, R, E>(
         &self,
         key: &str,
@@ -202,8 +203,7 @@ impl<S> Clone for Records<S> {
     }
 }
 
-/// The right to do something, kept alive until it is finished or dropped. When it is dropped, others take over after the
-/// lease.
+/// Right to do the work of a key, extended until it is finished or dropped. After a drop, another owner takes over when the lease ends.
 #[derive(Debug)]
 pub struct Attempt<S: Store> {
     claim: Claim,
@@ -213,19 +213,19 @@ pub struct Attempt<S: Store> {
 }
 
 impl<S: Store> Attempt<S> {
-    /// With its fence, and the how manieth attempt it is.
+    /// Returns the claim, with its fence and the number of the attempt.
     #[must_use]
     pub fn claim(&self) -> &Claim {
         &self.claim
     }
 
-    /// Fires before another one can take over. What is not fenced must stop then.
+    /// Returns the token that is cancelled before another owner can take over. Work that is not fenced must stop then.
     #[must_use]
     pub fn lost(&self) -> &CancellationToken {
         self.hold.lost()
     }
 
-    /// Works until it is done or the lease is lost; then the work is dropped where it is.
+    /// Runs `work` until it is done or the lease is lost; in the latter case the work is dropped where it is.
     ///
     /// # Errors
     ///
@@ -234,11 +234,11 @@ impl<S: Store> Attempt<S> {
         self.hold.guard(work).await
     }
 
-    /// Tells how it went.
+    /// Stores the outcome of the work.
     ///
     /// # Errors
     ///
-    /// When the store does not answer. The same may be told again.
+    /// When the store does not answer. The call may be repeated with the same outcome.
     pub async fn finish(&self, ending: &Outcome) -> Result<FinishOutcome, Error> {
         Ok(self.store.finish(&self.claim, ending, self.keep).await?)
     }

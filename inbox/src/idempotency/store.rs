@@ -7,23 +7,23 @@ use thiserror::Error;
 use super::claim::{BeginOutcome, BeginRequest, Claim, ExtendOutcome, FinishOutcome, Outcome};
 use super::key::Key;
 
-/// Where records are kept. Each call is one round trip, and the same call again changes nothing more.
+/// Storage of records. Each call may be repeated: the same call again changes nothing more.
 pub trait Store: Send + Sync + 'static {
-    /// Somebody wants to begin.
+    /// Begins the work of a key, if no other owner does it and it is not finished.
     fn begin(
         &self,
         key: &Key,
         entry: &BeginRequest,
     ) -> impl Future<Output = Result<BeginOutcome, StoreError>> + Send;
 
-    /// Whoever has begun is alive.
+    /// Extends the lease of a claim after a heartbeat of its owner.
     fn extend(
         &self,
         claim: &Claim,
         lease: Duration,
     ) -> impl Future<Output = Result<ExtendOutcome, StoreError>> + Send;
 
-    /// Whoever has begun has ended; the record is kept for so long.
+    /// Stores the outcome of a claim; the record is deleted after `keep`.
     fn finish(
         &self,
         claim: &Claim,
@@ -32,25 +32,25 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<FinishOutcome, StoreError>> + Send;
 }
 
-/// What goes wrong between a service and the store of its records.
+/// Error of the store of the records.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The store does not answer, or refuses.
+    /// The store does not answer, or refuses the request.
     #[error("{store} cannot {doing}")]
     Failed {
-        /// Which store.
+        /// Name of the store.
         store: &'static str,
-        /// What was asked of it.
+        /// Operation that failed.
         doing: &'static str,
-        /// What it says.
+        /// Cause, as returned by the store or its client.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The record holds what this version does not know.
+    /// The record has content that this version cannot read.
     #[error("{store} holds something else than a record under this key")]
     Unreadable {
-        /// Which store.
+        /// Name of the store.
         store: &'static str,
     },
 }

@@ -22,7 +22,7 @@ fn entry(owner: u8, request: u8) -> BeginRequest {
     BeginRequest { owner: Owner::from(u128::from(owner)), fingerprint, lease: LEASE, keep: KEEP }
 }
 
-/// A record and a clock.
+/// Record with a clock.
 struct World {
     record: Option<Record>,
     now: Duration,
@@ -144,15 +144,15 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What an onlooker writes down, who knows nothing of the rule: who was told what, and when.
+/// Observer that does not know the rules and records all answers with their times.
 #[derive(Default)]
 struct Onlooker {
     claims: Vec<Claim>,
-    /// The last claim, until when nobody else may begin, and until when all is remembered.
+    /// Last claim, the time until which no other owner may begin, and the time until which the record is stored.
     last: Option<(Claim, Duration, Duration)>,
-    /// What repeats must get, until then.
+    /// Answer that repeats must get, and the time until which they must get it.
     answer: Option<(BeginOutcome, Duration)>,
-    /// Whether the last claim has ended in some way.
+    /// True once the last claim has ended in any way.
     is_over: bool,
     fences: BTreeSet<i64>,
 }
@@ -248,7 +248,7 @@ proptest! {
     }
 }
 
-/// The last claims first: the others have nothing to say any more.
+/// Returns one of the claims by its index from the end, so that the last ones, which still have an effect, come first.
 fn pick(claims: &[Claim], index: usize) -> Option<Claim> {
     claims.iter().rev().nth(index % claims.len().max(1)).cloned()
 }

@@ -6,17 +6,17 @@ use rdkafka::topic_partition_list::TopicPartitionList;
 use super::context::{self, InboxContext};
 use crate::core::PartitionId;
 
-/// Commits offsets, on a thread of its own.
+/// Committer of offsets, for a thread of its own.
 ///
-/// rdkafka has a way to commit without waiting, but never tells how that ends (rust-rdkafka#856). Kafka refuses commits during
-/// a rebalance, so somebody must wait for the answer.
+/// rdkafka can commit without waiting, but never reports the result (rust-rdkafka#856). Kafka refuses commits during a
+/// rebalance, so the result has to be waited for.
 pub(crate) struct Committer<C: InboxContext> {
     pub(super) inner: Arc<StreamConsumer<C>>,
 }
 
 impl<C: InboxContext> Committer<C> {
-    /// Commits up to these offsets; whether Kafka has accepted that. Blocks until it has answered, and when it is away for
-    /// up to the session's timeout.
+    /// Commits up to these offsets. Returns whether Kafka has accepted them. Blocks until Kafka has answered; if it is
+    /// unavailable, for up to the session timeout.
     pub(crate) fn commit<'i>(&self, ends: impl Iterator<Item = (&'i PartitionId, i64)>) -> bool {
         let mut list = TopicPartitionList::new();
         ends.for_each(|(id, end)| context::add(&mut list, id, end));

@@ -7,16 +7,16 @@ use rdkafka::{ClientContext, Offset, TopicPartitionList};
 
 use crate::core::PartitionId;
 
-/// What Kafka has changed.
+/// Change of the partitions that are assigned to this consumer.
 #[derive(Debug)]
 pub(crate) enum Rebalanced {
     Assigned(PartitionId),
     Revoked(PartitionId),
 }
 
-/// What librdkafka's callbacks tell the inbox. They run inside its own wait for a record.
+/// Rebalances, which librdkafka's callbacks report to the inbox. The callbacks run inside the client's wait for a record.
 ///
-/// A context of the service's own has one of these, returns it by [`AsRef`], and passes each rebalance to it:
+/// A context of the service's own contains one of these, returns it by [`AsRef`], and passes each rebalance to it:
 ///
 /// ```
 /// # use outboxd_inbox::kafka::Rebalances;
@@ -34,16 +34,16 @@ pub(crate) enum Rebalanced {
 #[derive(Debug, Default)]
 pub struct Rebalances {
     shared: Mutex<Shared>,
-    /// There was an assignment.
+    /// True after the first assignment.
     is_told: AtomicBool,
 }
 
-/// A context that tells the inbox each rebalance: [`Context`], or one of the service's own.
+/// Context that passes each rebalance to the inbox: [`Context`], or one of the service's own.
 pub trait InboxContext: ConsumerContext + AsRef<Rebalances> + 'static {}
 
 impl<C: ConsumerContext + AsRef<Rebalances> + 'static> InboxContext for C {}
 
-/// The context of a consumer that the inbox makes.
+/// Context of a consumer that the inbox creates.
 #[derive(Debug, Default)]
 pub struct Context {
     rebalances: Rebalances,
@@ -52,7 +52,7 @@ pub struct Context {
 #[derive(Debug, Default)]
 struct Shared {
     rebalanced: Vec<Rebalanced>,
-    /// Up to where each partition has ended.
+    /// Offset up to which each partition has ended.
     ends: BTreeMap<PartitionId, i64>,
 }
 
@@ -66,28 +66,28 @@ impl Rebalances {
         }
     }
 
-    /// The former name of [`Rebalances::notify`].
+    /// Passes a rebalance to the inbox, under the former name of [`Rebalances::notify`].
     #[deprecated(note = "renamed to `Rebalances::notify`")]
     pub fn tell<C: ConsumerContext>(&self, consumer: &BaseConsumer<C>, rebalance: &Rebalance<'_>) {
         self.notify(consumer, rebalance);
     }
 
-    /// Whether any partition was assigned as yet.
+    /// Reports whether any partition has been assigned yet.
     pub(super) fn is_told(&self) -> bool {
         self.is_told.load(Ordering::Relaxed)
     }
 
-    /// What has changed since it was last asked, in order.
+    /// Returns the changes since the last call, in order.
     pub(crate) fn take_rebalanced(&self) -> Vec<Rebalanced> {
         std::mem::take(&mut self.lock().rebalanced)
     }
 
-    /// Whether there is something that has changed.
+    /// Reports whether there are changes that `take_rebalanced` would return.
     pub(super) fn has_rebalanced(&self) -> bool {
         !self.lock().rebalanced.is_empty()
     }
 
-    /// To be committed when a partition is taken away.
+    /// Sets the offsets that are committed when a partition is revoked.
     pub(super) fn set_ends<'i>(&self, ends: impl Iterator<Item = (&'i PartitionId, i64)>) {
         let mut shared = self.lock();
         shared.ends.clear();
@@ -104,8 +104,8 @@ impl Rebalances {
         shared.rebalanced.extend(ids(list).map(Rebalanced::Assigned));
     }
 
-    /// What has ended is committed once more, so that the next consumer begins there. Nobody tells whether that works: see
-    /// `committer`.
+    /// Commits the ends of the partitions once more, so that the next consumer begins there. Whether that succeeds is not
+    /// reported: see `committer`.
     fn revoked<C: ConsumerContext>(&self, consumer: &BaseConsumer<C>, list: &TopicPartitionList) {
         let mut ends = TopicPartitionList::new();
         let mut shared = self.lock();
@@ -125,9 +125,9 @@ impl Rebalances {
     }
 }
 
-/// One more offset of a list.
+/// Adds an offset to a list.
 pub(super) fn add(list: &mut TopicPartitionList, id: &PartitionId, end: i64) {
-    // It refuses negative offsets, which no record has.
+    // Negative offsets are refused, which no record has.
     list.add_partition_offset(&id.topic, id.partition, Offset::Offset(end)).ok();
 }
 

@@ -12,10 +12,10 @@ use crate::dead_letter::{Contents, DeadLetter, Dialect, Origin, VALUE_LEFT_OUT};
 use crate::event::Event;
 use crate::retry_topic::{RetryRecord, is_retry_header};
 
-/// Between two attempts to write a dead letter.
+/// Pause between two attempts to write a dead letter.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Writes dead letters: the record as it was, with headers that say why.
+/// Writer of dead letters: the record as it was, with headers that describe the failure.
 #[derive(Clone)]
 pub struct DeadLetters {
     producer: FutureProducer,
@@ -24,35 +24,35 @@ pub struct DeadLetters {
 }
 
 impl DeadLetters {
-    /// To this topic, with a producer of this configuration. It is made idempotent.
+    /// Returns a writer to this topic, with a producer of this configuration. The producer is made idempotent.
     ///
     /// # Errors
     ///
-    /// When librdkafka refuses the configuration.
+    /// If librdkafka refuses the configuration.
     pub fn topic(config: &ClientConfig, topic: &str) -> Result<Self, crate::Error> {
         let mut config = config.clone();
         config.set("enable.idempotence", "true");
         if config.get("partitioner").is_none() {
-            // As the Java client, so that a key's dead letters are where Java's would be.
+            // As in the Java client, so that a key's dead letters are in the same partition as Java's.
             config.set("partitioner", "murmur2_random");
         }
         let producer = config.create().map_err(Error::Create)?;
         Ok(Self { producer, topic: topic.to_owned(), dialect: Dialect::Outboxd })
     }
 
-    /// Whose headers are written; outboxd's unless told otherwise.
+    /// Sets the dialect of the headers; outboxd's by default.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.dialect = dialect;
         self
     }
 
-    /// Their topic.
+    /// Returns the name of the dead-letter topic.
     pub(crate) fn name(&self) -> &str {
         &self.topic
     }
 
-    /// Writes one, however long that takes: nothing is given up before it is written.
+    /// Writes a dead letter, and retries until it is written: no event is given up before that.
     pub(crate) async fn write(&self, consumer: &str, surrender: &Surrender) {
         let event = &surrender.event;
         let is_retried = RetryRecord::of(event).is_some();
@@ -61,14 +61,14 @@ impl DeadLetters {
         let more = headers(self.dialect, consumer, surrender);
         let mut form = Form::Whole;
         while !self.send(&self.topic, form, (&own, &more), event).await {
-            // A letter must not hold up its key for ever. The record itself stays where it was read.
+            // A dead letter must not block its key for ever. The record itself stays where it was read.
             form = form.smaller();
             let (topic, partition, offset) = (&*event.topic, event.partition, event.offset);
             tracing::warn!(topic, partition, offset, ?form, "a dead letter is too large; sending less of it");
         }
     }
 
-    /// Writes an event that has failed to a retry topic. Returns whether it fits.
+    /// Writes an event that has failed to a retry topic. Returns whether the event fits.
     pub(crate) async fn write_retry(
         &self,
         topic: &str,
@@ -84,9 +84,9 @@ impl DeadLetters {
         self.send(topic, Form::Whole, (&own, &[]), &surrender.event).await
     }
 
-    /// Sends until the brokers have the record. Returns `false` when it is too large for them.
+    /// Sends the record until the brokers have acknowledged it. Returns `false` if it is too large for them.
     ///
-    /// Its timestamp is now: by that of the event, retention could delete it before it is read.
+    /// Its timestamp is the current time: by the event's timestamp, retention could delete it before it is read.
     async fn send(
         &self,
         to: &str,
@@ -118,7 +118,7 @@ impl fmt::Debug for DeadLetters {
     }
 }
 
-/// What the dialect says about the failure.
+/// Returns the dialect's headers about the failure.
 fn headers(dialect: Dialect, consumer: &str, surrender: &Surrender) -> Vec<(&'static str, Vec<u8>)> {
     let event = &surrender.event;
     let reason = match surrender.reason {
@@ -144,7 +144,7 @@ fn headers(dialect: Dialect, consumer: &str, surrender: &Surrender) -> Vec<(&'st
     letter.headers()
 }
 
-/// How much of an event is sent. The record itself stays where it was read, and the headers say where that is.
+/// Part of an event that is sent. The record itself stays where it was read, and the headers name that place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Form {
     Whole,
@@ -154,8 +154,11 @@ enum Form {
     WithoutKey,
 }
 
-/// The longest header of an event whose letter was too large.
+/// Maximum length of a header of an event whose dead letter was too large, in bytes of name and value.
 const HEADER_BYTES_MAX: usize = 300;
+
+/// Maximum length of all these headers together: an event can have thousands of short ones.
+const HEADERS_BYTES_MAX: usize = 4096;
 
 impl Form {
     const fn smaller(self) -> Self {
@@ -166,7 +169,7 @@ impl Form {
         }
     }
 
-    /// The event's own headers, what is left out, and those about the failure.
+    /// Returns the event's own headers, the size of an omitted value, and the headers about the failure.
     fn headers(
         self,
         own: &[&crate::event::Header],
@@ -174,8 +177,15 @@ impl Form {
         event: &Event,
     ) -> OwnedHeaders {
         let length = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len);
+        let mut left = HEADERS_BYTES_MAX;
         let fits = |header: &&&crate::event::Header| {
-            self < Self::WithoutLongHeaders || header.name.len() + length(&header.value) <= HEADER_BYTES_MAX
+            let bytes = header.name.len() + length(&header.value);
+            if self < Self::WithoutLongHeaders {
+                return true;
+            }
+            let fits = bytes <= HEADER_BYTES_MAX && bytes <= left;
+            left -= if fits { bytes } else { 0 };
+            fits
         };
         let own = own.iter().filter(fits).fold(OwnedHeaders::new(), |headers, header| {
             headers.insert(Header { key: &header.name, value: header.value.as_deref() })
@@ -193,7 +203,7 @@ fn is_too_large(error: &KafkaError) -> bool {
     error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageSizeTooLarge)
 }
 
-/// Milliseconds since 1970.
+/// Returns the current time in milliseconds since 1970.
 pub(crate) fn now_ms() -> Option<i64> {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(since_1970.as_millis()).ok()
@@ -206,7 +216,7 @@ mod tests {
     use super::*;
     use crate::event::{Header as Own, Headers};
 
-    /// Invariant: each form of a letter is smaller than the one before, and keeps the id and the reason.
+    /// Invariant: each form of a dead letter is smaller than the one before, and keeps the id and the reason.
     #[test]
     fn a_smaller_letter_keeps_its_id_and_its_reason() {
         let header = |name: &str, value: &str| Own { name: name.to_owned(), value: Some(value.into()) };
@@ -229,5 +239,28 @@ mod tests {
         assert_eq!(names(Form::WithoutValue), ["id", "long", VALUE_LEFT_OUT, "reason"]);
         assert_eq!(names(Form::WithoutLongHeaders), ["id", VALUE_LEFT_OUT, "reason"]);
         assert_eq!(Form::WithoutLongHeaders.smaller(), Form::WithoutKey);
+    }
+
+    #[test]
+    fn thousands_of_short_headers_do_not_make_a_dead_letter_too_large_for_ever() {
+        let own: Vec<Own> = std::iter::once(("id".to_owned(), "a-1".to_owned()))
+            .chain((0..5_000).map(|n| (format!("header-{n}"), "x".repeat(200))))
+            .map(|(name, value)| Own { name, value: Some(value.into()) })
+            .collect();
+        let own: Vec<_> = own.iter().collect();
+        let event = Event {
+            topic: "t".into(),
+            partition: 0,
+            offset: 0,
+            key: None,
+            value: None,
+            headers: Headers::default(),
+            timestamp_ms: None,
+        };
+        let headers = Form::WithoutKey.headers(&own, &[("reason", b"poison".to_vec())], &event);
+        let bytes: usize =
+            headers.iter().map(|header| header.key.len() + header.value.map_or(0, <[u8]>::len)).sum();
+        assert!(bytes < HEADERS_BYTES_MAX + 200, "{bytes}");
+        assert_eq!(headers.get(0).key, "id");
     }
 }

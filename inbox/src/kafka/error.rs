@@ -1,35 +1,35 @@
 use rdkafka::error::KafkaError;
 use thiserror::Error;
 
-/// What goes wrong between the inbox and Kafka.
+/// Error of the connection between the inbox and Kafka.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setting of the consumer that the inbox cannot work with.
+    /// Setting of the consumer that the inbox does not support.
     #[error("{name}={value} cannot be used: {reason}")]
     Setting {
         /// Its name.
         name: &'static str,
         /// Its value.
         value: String,
-        /// Why not.
+        /// Reason for the refusal.
         reason: &'static str,
     },
-    /// The Kafka client needs tokio.
+    /// Consumer that is created outside of a tokio runtime, which the Kafka client needs.
     #[error("a consumer is made outside of a tokio runtime")]
     NoRuntime(#[source] tokio::runtime::TryCurrentError),
-    /// librdkafka does not take the configuration.
+    /// Configuration that librdkafka refuses.
     #[error("the Kafka client cannot be made")]
     Create(#[source] KafkaError),
-    /// The topics cannot be subscribed to.
+    /// Failed subscription to the topics.
     #[error("cannot subscribe")]
     Subscribe(#[source] KafkaError),
-    /// A context of the service's own keeps the rebalances for itself.
+    /// Context of the service that does not pass rebalances to the inbox.
     #[error(
         "records come although no partition is assigned: the consumer's context does not call Rebalances::notify"
     )]
     NotTold,
-    /// The consumer has ended for good.
+    /// Permanent failure of the consumer.
     #[error("cannot read from Kafka any more")]
     Read(#[source] KafkaError),
 }

@@ -1,4 +1,4 @@
-//! Records in, offsets and dead letters out.
+//! Access to Kafka: reads records, commits offsets and writes dead letters.
 
 mod committer;
 mod context;

@@ -10,10 +10,10 @@ use rdkafka::{Offset, TopicPartitionList};
 use super::context::InboxContext;
 use crate::core::PartitionId;
 
-/// How long the brokers may take to answer.
+/// Time limit for an answer from the brokers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// Asks the brokers about partitions.
+/// Client for queries about partitions.
 pub(crate) struct Partitions<C: InboxContext> {
     pub(super) inner: Arc<StreamConsumer<C>>,
 }
@@ -37,12 +37,12 @@ impl<C: InboxContext> Partitions<C> {
         })
     }
 
-    /// How many it has now. Blocks until a broker has answered.
+    /// Returns the current number of partitions of a topic. Blocks until a broker has answered.
     #[cfg(feature = "position")]
     pub(crate) fn count(&self, topic: &str) -> KafkaResult<i32> {
         let metadata = self.inner.fetch_metadata(Some(topic), ANSWER_WITHIN)?;
         let counts = metadata.topics().iter().map(|topic| i32::try_from(topic.partitions().len()));
-        // A broker that does not know the topic just now tells none.
+        // A broker that does not know the topic yet returns no partitions.
         let count = counts.filter_map(Result::ok).max().filter(|count| *count > 0);
         count.ok_or(KafkaError::MetadataFetch(RDKafkaErrorCode::UnknownTopicOrPartition))
     }

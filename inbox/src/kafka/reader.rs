@@ -19,25 +19,26 @@ use super::retention::RetentionQuery;
 use crate::core::PartitionId;
 use crate::event::{Event, Header, Headers};
 
-/// What is set unless the configuration says otherwise.
+/// Settings that apply unless the configuration contains them.
 const DEFAULTS: [(&str, &str); 4] = [
     ("auto.offset.reset", "earliest"),
-    // What librdkafka keeps of fetched records; its own default is 64 MiB.
+    // Size of librdkafka's buffer for fetched records; its own default is 64 MiB.
     ("queued.max.messages.kbytes", "8192"),
-    // A broker that is back is noticed soon; its own default is 10 s.
+    // A broker that is available again is noticed soon; its own default is 10 s.
     ("reconnect.backoff.max.ms", "1000"),
-    // A topic or partition that is made later is noticed soon; its own default is 5 minutes.
+    // A topic or partition that is created later is noticed soon; its own default is 5 minutes.
     ("topic.metadata.refresh.interval.ms", "10000"),
 ];
 
-/// What tells partitions out. The one that is unset gives up only what another member gets in a rebalance; librdkafka's own default
-/// takes all partitions away, with the events that are in memory.
+/// Strategy for the assignment of partitions, unless the configuration contains one. A rebalance revokes only the
+/// partitions that another member gets; with librdkafka's own default it revokes all partitions, with their events in
+/// memory.
 const ASSIGNMENT: (&str, &str) = ("partition.assignment.strategy", "cooperative-sticky");
 
-/// How long the client may take to go back to an offset.
+/// Time limit for seeking to an offset.
 const SEEK_WITHIN: Duration = Duration::from_secs(2);
 
-/// A consumer of Kafka whose offsets the inbox commits.
+/// Kafka consumer whose offsets the inbox commits.
 pub struct Consumer<C: InboxContext = Context> {
     inner: Arc<StreamConsumer<C>>,
     topics: HashMap<String, Arc<str>>,
@@ -46,18 +47,18 @@ pub struct Consumer<C: InboxContext = Context> {
 }
 
 impl Consumer {
-    /// A consumer with the service's own configuration, subscribed to these topics.
+    /// Returns a consumer with the service's own configuration, subscribed to these topics.
     ///
-    /// Unless the configuration says otherwise, partitions are assigned by `cooperative-sticky`. All members of a group must have a
-    /// common strategy: where others are in the group that have librdkafka's own default, or Java's `RangeAssignor`, set
-    /// `partition.assignment.strategy` to `range,roundrobin`, or stop all of them before.
+    /// By default, partitions are assigned by `cooperative-sticky`. All members of a group must have a common strategy: if
+    /// the group has members with librdkafka's own default, or Java's `RangeAssignor`, set `partition.assignment.strategy`
+    /// to `range,roundrobin`, or stop all of them before.
     ///
     /// # Errors
     ///
-    /// When the configuration lets librdkafka commit offsets, which would lose events, or librdkafka refuses it. When it is
-    /// called outside of a tokio runtime.
+    /// If the configuration lets librdkafka commit offsets, which would lose events, if librdkafka refuses the
+    /// configuration or the subscription, or if there is no tokio runtime.
     pub fn subscribe(config: &ClientConfig, topics: &[&str]) -> Result<Self, crate::Error> {
-        // rdkafka would panic.
+        // Without a runtime, rdkafka would panic.
         tokio::runtime::Handle::try_current().map_err(Error::NoRuntime)?;
         check_commits(config, "false")?;
         let mut config = config.clone();
@@ -67,7 +68,7 @@ impl Consumer {
                 config.set(name, value);
             }
         }
-        // Of the protocol of KIP-848, the broker assigns.
+        // In the protocol of KIP-848, the broker assigns partitions.
         let is_assigned_by_broker =
             config.get("group.protocol").is_some_and(|protocol| protocol.eq_ignore_ascii_case("consumer"));
         if config.get(ASSIGNMENT.0).is_none() && !is_assigned_by_broker {
@@ -82,13 +83,13 @@ impl Consumer {
 }
 
 impl<C: InboxContext> Consumer<C> {
-    /// A consumer that the service has made itself, from this configuration and with a context of its own: see
-    /// [`Rebalances`]. It is subscribed already. The service may go on to use it for whatever is not the inbox's: reading,
-    /// pausing and committing.
+    /// Wraps a consumer that the service has created from this configuration, with a context of its own: see
+    /// [`Rebalances`]. The consumer must be subscribed already. The service may continue to use it, except for reading,
+    /// pausing and committing, which the inbox does.
     ///
     /// # Errors
     ///
-    /// When the configuration lets librdkafka commit offsets, as it does by default: set `enable.auto.commit` to `false`.
+    /// If the configuration lets librdkafka commit offsets, as it does by default: set `enable.auto.commit` to `false`.
     pub fn wrap(consumer: Arc<StreamConsumer<C>>, config: &ClientConfig) -> Result<Self, crate::Error> {
         check_commits(config, "true")?;
         let subscribed = consumer.subscription().map_err(Error::Subscribe)?;
@@ -96,7 +97,7 @@ impl<C: InboxContext> Consumer<C> {
         Ok(Self { inner: consumer, topics: HashMap::new(), config: config.clone(), subscribed })
     }
 
-    /// Asks how long Kafka retains the records of the topics and of the dead-letter topic.
+    /// Returns a query for the retention of the subscribed topics and of the dead-letter topic.
     pub(crate) fn retention(&self, dead_letters: &str) -> RetentionQuery {
         let dead_letters = dead_letters.to_owned();
         RetentionQuery::new(
@@ -105,7 +106,7 @@ impl<C: InboxContext> Consumer<C> {
         )
     }
 
-    /// The next record; `None` when there was something else, such as a rebalance.
+    /// Returns the next record; `None` if there was something else, such as a rebalance.
     pub(crate) async fn next(&mut self) -> Result<Option<Arc<Event>>, Error> {
         let mut received = pin!(self.inner.recv());
         let rebalances: &Rebalances = (**self.inner.context()).as_ref();
@@ -134,17 +135,17 @@ impl<C: InboxContext> Consumer<C> {
         }
     }
 
-    /// What Kafka has changed.
+    /// Returns the changes of the assignment since the last call.
     pub(crate) fn take_rebalanced(&self) -> Vec<Rebalanced> {
         self.rebalances().take_rebalanced()
     }
 
-    /// Remembers up to where each partition has ended, in case it is taken away.
+    /// Sets the offsets that are committed when a partition is revoked.
     pub(crate) fn set_ends<'i>(&self, ends: impl Iterator<Item = (&'i PartitionId, i64)>) {
         self.rebalances().set_ends(ends);
     }
 
-    /// What commits offsets.
+    /// Returns the committer of this consumer's offsets.
     pub(crate) fn committer(&self) -> Committer<C> {
         Committer { inner: Arc::clone(&self.inner) }
     }
@@ -153,17 +154,17 @@ impl<C: InboxContext> Consumer<C> {
         (**self.inner.context()).as_ref()
     }
 
-    /// What tells how many partitions a topic has.
+    /// Returns a client for queries about partitions.
     pub(crate) fn partitions(&self) -> Partitions<C> {
         Partitions { inner: Arc::clone(&self.inner) }
     }
 
-    /// The consumer group's name, if the configuration has one.
+    /// Returns the consumer group's name, if the configuration has one.
     pub(crate) fn group(&self) -> Option<&str> {
         self.config.get("group.id")
     }
 
-    /// Reads a partition from this offset on. Returns whether it does.
+    /// Seeks to this offset of a partition. Returns whether that succeeded.
     pub(crate) fn seek(&self, id: &PartitionId, offset: i64) -> bool {
         match self.inner.seek(&id.topic, id.partition, Offset::Offset(offset), SEEK_WITHIN) {
             Ok(()) => true,
@@ -174,14 +175,14 @@ impl<C: InboxContext> Consumer<C> {
         }
     }
 
-    /// Fetches no more of a partition.
+    /// Pauses the fetching of a partition.
     pub(crate) fn pause(&self, id: &PartitionId) {
         if let Err(error) = self.inner.pause(&list(id)) {
             tracing::warn!(%error, "a partition is not paused");
         }
     }
 
-    /// Fetches it again.
+    /// Resumes the fetching of a partition.
     pub(crate) fn resume(&self, id: &PartitionId) {
         if let Err(error) = self.inner.resume(&list(id)) {
             tracing::error!(%error, topic = &*id.topic, partition = id.partition, "a partition stays paused");
@@ -195,7 +196,8 @@ impl<C: InboxContext> std::fmt::Debug for Consumer<C> {
     }
 }
 
-/// Refuses a configuration that lets librdkafka commit offsets by itself. `unset` is what holds when it does not say.
+/// Refuses a configuration that lets librdkafka commit offsets by itself. `unset` is the value that applies without a
+/// setting.
 fn check_commits(config: &ClientConfig, unset: &str) -> Result<(), Error> {
     let names = ["enable.auto.commit", "auto.commit.enable"];
     let told: Vec<_> = names.into_iter().filter_map(|name| Some((name, config.get(name)?))).collect();
@@ -218,7 +220,7 @@ fn is_fatal(error: &KafkaError) -> bool {
     error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal)
 }
 
-/// Whether the members of the group and this one have no common strategy.
+/// Reports whether this member and the others of the group have no common strategy.
 fn is_of_other_strategy(error: &KafkaError) -> bool {
     error.rdkafka_error_code() == Some(RDKafkaErrorCode::InconsistentGroupProtocol)
 }

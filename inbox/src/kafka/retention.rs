@@ -5,19 +5,19 @@ use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifie
 use rdkafka::client::DefaultClientContext;
 use rdkafka::error::KafkaResult;
 
-/// How long the brokers may take to answer.
+/// Time limit for an answer from the brokers.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// For how long Kafka keeps the records of a topic.
+/// Time for which Kafka retains the records of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Retention {
-    /// They are deleted at this age.
+    /// Records are deleted at this age.
     Within(Duration),
-    /// They are never deleted by age.
+    /// Records are never deleted by age.
     ForEver,
 }
 
-/// Asks for the retention of topics.
+/// Query for the retention of topics.
 #[derive(Debug)]
 pub(crate) struct RetentionQuery {
     config: ClientConfig,
@@ -29,7 +29,7 @@ impl RetentionQuery {
         Self { config, topics }
     }
 
-    /// The topics that the brokers tell about, each with its retention. Patterns are left out.
+    /// Returns the topics that the brokers describe, each with its retention. Patterns are skipped.
     pub(crate) async fn ask(&self) -> KafkaResult<Vec<(String, Retention)>> {
         let admin: AdminClient<DefaultClientContext> = self.config.create()?;
         let names: Vec<&String> = self.topics.iter().filter(|name| !name.starts_with('^')).collect();

@@ -10,16 +10,16 @@ use crate::idempotency::{
     Owner, Store,
 };
 
-/// How long a lease lasts after the last sign of life.
+/// Default time that a lease lasts after the last heartbeat.
 const DURATION: Duration = Duration::from_secs(30);
 
-/// How long it is remembered that there was a lease. Fences grow after that too.
+/// Time for which the record of a lease is stored. Fences grow after that too.
 const KEEP: Duration = Duration::from_secs(24 * 3600);
 
-/// The longest pause between two looks at a lease that somebody else has. Its holder may give it back at any time.
+/// Maximum pause between two checks of a lease that another owner holds. It may be released at any time.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Who does what alone.
+/// Leases of one scope in a store.
 #[derive(Debug)]
 pub struct Leases<S> {
     store: Arc<S>,
@@ -27,26 +27,26 @@ pub struct Leases<S> {
     duration: Duration,
 }
 
-/// Whether a lease was to be had.
+/// Result of trying to acquire a lease.
 #[derive(Debug)]
 pub enum Acquired<S: Store> {
-    /// It is ours.
+    /// The lease was acquired.
     Held(Lease<S>),
-    /// Somebody else has it. What is to be done is *not* done yet: a message must not be acknowledged for this.
+    /// Another owner holds the lease. The work is *not* done yet: a message must not be acknowledged for this.
     Busy {
-        /// Until then it ends at the latest, unless its holder gives signs of life.
+        /// Time until the lease ends at the latest, unless its owner sends heartbeats.
         left: Duration,
     },
 }
 
 impl<S: Store> Leases<S> {
-    /// In this store. The scope keeps services apart.
+    /// Creates leases in this store. The scope separates services.
     #[must_use]
     pub fn new(store: S, scope: &str) -> Self {
         Self { store: Arc::new(store), scope: format!("lease/{scope}").into(), duration: DURATION }
     }
 
-    /// Sets how long a lease lasts after the last sign of life; the default is 30 s. Signs are given three times as often, and
+    /// Sets the time that a lease lasts after the last heartbeat, 30 s by default. Three heartbeats are sent within that time, and
     /// the work is stopped when a fifth of it is left.
     #[must_use]
     pub fn duration(mut self, duration: Duration) -> Self {
@@ -54,19 +54,19 @@ impl<S: Store> Leases<S> {
         self
     }
 
-    /// The former name of [`Leases::duration`].
+    /// Sets the duration; former name of [`Leases::duration`].
     #[deprecated(note = "renamed to `Leases::duration`")]
     #[must_use]
     pub fn lasts(self, duration: Duration) -> Self {
         self.duration(duration)
     }
 
-    /// Asks for a lease once.
+    /// Tries once to acquire a lease.
     ///
     /// # Errors
     ///
-    /// When the name cannot be kept, or the store does not answer. Then nobody has the lease because of it for longer than it
-    /// lasts.
+    /// Fails if the name cannot be stored or belongs to the record of a request, or if the store does not answer. If the store
+    /// acquired the lease nevertheless, it ends after its duration.
     pub async fn try_acquire(&self, name: &str) -> Result<Acquired<S>, Error> {
         let key = Key::new(Arc::clone(&self.scope), name)?;
         let entry = BeginRequest {
@@ -89,7 +89,8 @@ impl<S: Store> Leases<S> {
         }
     }
 
-    /// Waits until the lease is to be had. In no order: it is for work that one does while others stand by.
+    /// Waits until the lease is acquired. Waiting callers are not served in order: this is for work that one instance does while
+    /// the other ones are on standby.
     ///
     /// # Errors
     ///
@@ -112,8 +113,8 @@ impl<S> Clone for Leases<S> {
     }
 }
 
-/// A lease that is held, and kept alive until this value is dropped. When it is dropped without [`Lease::release`], others get
-/// it after it has lasted.
+/// Acquired lease, which heartbeats extend until this value is dropped. If it is dropped without [`Lease::release`], other owners
+/// can acquire the lease after its duration.
 #[derive(Debug)]
 pub struct Lease<S: Store> {
     claim: Claim,
@@ -122,32 +123,32 @@ pub struct Lease<S: Store> {
 }
 
 impl<S: Store> Lease<S> {
-    /// Greater than that of each holder before.
+    /// Returns the fence, which is greater than that of every earlier owner.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.claim.fence
     }
 
-    /// Fires before somebody else can have it.
+    /// Returns the token that is cancelled before another owner can acquire the lease.
     #[must_use]
     pub fn lost(&self) -> &CancellationToken {
         self.hold.lost()
     }
 
-    /// Works until it is done or the lease is lost; then the work is dropped where it is.
+    /// Runs the work until it ends or the lease is lost. If the lease is lost, the work is dropped at its current await.
     ///
     /// # Errors
     ///
-    /// When the lease is lost.
+    /// Fails if the lease is lost.
     pub async fn guard<T>(&self, work: impl Future<Output = T>) -> Result<T, LeaseLost> {
         self.hold.guard(work).await
     }
 
-    /// Gives it back. `false` when somebody else has it: it is not taken from them.
+    /// Releases the lease. Returns `false` if another owner holds it, which then keeps it.
     ///
     /// # Errors
     ///
-    /// When the store does not answer. Then others get it after it has lasted.
+    /// Fails if the store does not answer. Other owners can then acquire the lease after its duration.
     pub async fn release(self) -> Result<bool, Error> {
         Ok(self.store.finish(&self.claim, &Outcome::Retryable, KEEP).await? == FinishOutcome::Written)
     }

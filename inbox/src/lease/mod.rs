@@ -1,9 +1,9 @@
-//! Leases: one at a time, until it stops giving signs of life.
+//! Leases: one holder at a time, until its heartbeats stop.
 //!
-//! A lease is an idempotency record that is never completed, so it is kept in the same stores, with the same rules. It saves
-//! work that would be done twice; it does not make that impossible. A worker that was stopped in the middle wakes up and does
-//! its next step before it looks at any clock. What must not happen twice compares the *fence* at the place of the effect:
-//! [`check_fence`] does so in a transaction of PostgreSQL.
+//! A lease is an idempotency record that is never completed, so it is stored in the same stores, with the same rules. It saves work
+//! that would be done twice; it does not make that impossible. A worker that was suspended in the middle resumes with its next step
+//! before it reads any clock. An effect that must not happen twice has to compare the *fence* where it takes place: [`check_fence`]
+//! does so in a transaction of PostgreSQL.
 
 #[cfg(feature = "tokio-postgres")]
 mod fence;
@@ -17,9 +17,9 @@ pub use crate::idempotency::LeaseLost;
 
 #[doc(hidden)]
 pub use crate::idempotency::LeaseLost as Lost;
-/// The signal that a lease is lost.
+/// Signal of a lost lease.
 pub use tokio_util::sync::CancellationToken;
 
-/// The former name of [`crate::Error`].
+/// Former name of [`crate::Error`].
 #[deprecated(note = "use `outboxd_inbox::Error`")]
 pub type Error = crate::Error;

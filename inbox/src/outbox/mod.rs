@@ -1,8 +1,8 @@
-//! Events of the service's own: rows of its outbox, in the transaction of the event that caused them.
+//! Outbox of the service: events of its own, written in the transaction of the event that caused them.
 //!
-//! The table is that of outboxd or of Debezium, with a column `headers`. With
-//! `table.fields.additional.placement=headers:header` the relay sends that column on, and the next service finds the
-//! correlation id and the trace in it. See [`crate::event::Lineage`].
+//! The table is that of outboxd or of Debezium, with a column `headers`. With `table.fields.additional.placement=headers:header`
+//! the relay sends that column too, and the next service finds the correlation id and the trace in it. See
+//! [`crate::event::Lineage`].
 
 use serde_json::Value;
 use tokio_postgres::types::Type;
@@ -11,33 +11,34 @@ use crate::Delivery;
 use crate::event::Lineage;
 use crate::postgres::{self, HandlerTransaction, Parameter};
 
-/// An event to be sent.
+/// Event to be sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// Names the topic: with `order` it is `outbox.event.order`, unless the relay is told otherwise.
+    /// Type of the aggregate, which names the topic: `order` is sent to `outbox.event.order`, unless the relay is configured
+    /// otherwise.
     pub aggregate_type: String,
-    /// The record's key: the events of one aggregate stay in order.
+    /// Id of the aggregate, which is the key of the record: the events of one aggregate stay in order.
     pub aggregate_id: String,
-    /// What happened.
+    /// Type of the event.
     pub event_type: String,
-    /// The record's value.
+    /// Value of the record.
     pub payload: Value,
 }
 
-/// The service's outbox table.
+/// Outbox table of the service.
 #[derive(Debug, Clone)]
 pub struct Outbox {
     insert: String,
 }
 
 impl Outbox {
-    /// A table with outboxd's columns (`aggregate_type`, `aggregate_id`, `event_type`), as `outbox` or `schema.outbox`.
+    /// Uses a table with outboxd's columns (`aggregate_type`, `aggregate_id`, `event_type`), named as `outbox` or `schema.outbox`.
     #[must_use]
     pub fn new(table: &str) -> Self {
         Self::with_columns(table, ["aggregate_type", "aggregate_id", "event_type"])
     }
 
-    /// A table with Debezium's (`aggregatetype`, `aggregateid`, `type`).
+    /// Uses a table with Debezium's columns (`aggregatetype`, `aggregateid`, `type`).
     #[must_use]
     pub fn debezium(table: &str) -> Self {
         Self::with_columns(table, ["aggregatetype", "aggregateid", "type"])
@@ -54,11 +55,11 @@ impl Outbox {
         Self { insert }
     }
 
-    /// Sends an event that `cause` has caused. It is committed with the effect of `cause`, or not at all.
+    /// Writes an event that `cause` has caused to the outbox. It is committed with the effect of `cause`, or not at all.
     ///
     /// # Errors
     ///
-    /// When PostgreSQL refuses it. The transaction cannot be used any more then.
+    /// Fails if PostgreSQL refuses the row. The transaction cannot be used any more then.
     pub async fn send<T: HandlerTransaction>(
         &self,
         transaction: &mut T,

@@ -1,28 +1,28 @@
-//! For a consumer that exists already, on any broker: it asks in its own transaction whether an event is new.
+//! Claim of an event by an existing consumer of any broker, which checks in its own transaction whether the event is new.
 
 use tokio_postgres::types::Type;
 
 use super::error::Error;
 
-/// The function of the schema that other languages call too.
+/// Function of the schema, which other languages call too.
 const CLAIM: &str = "SELECT inbox_claim($1, $2, $3)";
 
-/// What is remembered of an event.
+/// Result of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
-    /// It is new, and remembered if the transaction is committed.
+    /// The event is new, and remembered if the transaction is committed.
     New,
-    /// It was handled before: nothing must be done.
+    /// The event was handled before: nothing must be done.
     Repeat,
 }
 
-/// Remembers an event in a transaction of the service, in one round trip. Whatever the event changes belongs into the same transaction.
-/// `source` is the scope of the id: a topic, a queue, or the source of a CloudEvent. An event that another transaction is just
-/// handling is waited for. Who handles the events of a key, and in which order, is the consumer's own affair.
+/// Remembers an event in a transaction of the service, in one round trip. All changes that the event causes belong into the same
+/// transaction. `source` is the scope of the id: a topic, a queue, or the source of a CloudEvent. If another transaction is handling the
+/// event, the call waits for its end. The consumer itself is responsible for the order of the events of a key.
 ///
 /// # Errors
 ///
-/// When PostgreSQL refuses the statement, as without the tables ([`super::SCHEMA`]).
+/// When PostgreSQL refuses the statement, for example because the tables do not exist ([`super::SCHEMA`]).
 pub async fn claim(
     transaction: &tokio_postgres::Transaction<'_>,
     consumer: &str,
@@ -36,7 +36,7 @@ pub async fn claim(
     Ok(is_new.map(Claim::of).map_err(Error::of("claim an event"))?)
 }
 
-/// [`claim`] with sqlx. A `Transaction` gives its connection by `&mut *transaction`.
+/// Remembers an event as [`claim`] does, with sqlx. A `Transaction` gives its connection by `&mut *transaction`.
 ///
 /// # Errors
 ///

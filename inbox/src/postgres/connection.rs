@@ -12,30 +12,31 @@ use tokio_postgres::{Config, Socket};
 use super::error::{DriverError, Error};
 use super::session::Session;
 use super::statements;
+use super::tenancy::Tenancy;
 use super::tokio_session::{self, Transaction};
 
-/// How long a connection may take.
+/// Maximum time to open a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a server's machine may be silent to what was sent to it; otherwise the connection is given up.
+/// Time after which a connection is closed if the server's machine does not acknowledge data that was sent to it.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 type Connecting = Pin<Box<dyn Future<Output = Result<Session, DriverError>> + Send>>;
 
-/// Opens connections to the service's database. `T` is what handlers are given: the transaction of the driver.
+/// Opens connections to the service's database. `T` is the type of the driver's transaction that handlers receive.
 pub struct Connector<T = Transaction> {
     opener: Opener,
     transaction: PhantomData<fn() -> T>,
 }
 
-/// A [`Connector`] for the inbox itself, to which both drivers are the same.
+/// [`Connector`] for the inbox itself, which uses both drivers in the same way.
 #[derive(Clone)]
 pub(crate) struct Opener {
     open: Arc<dyn Fn() -> Connecting + Send + Sync>,
 }
 
 impl Connector {
-    /// With tokio-postgres and this configuration, and TLS as `tls` does it, or `NoTls`.
+    /// Creates a connector that uses tokio-postgres with this configuration, and with TLS as configured by `tls`, or `NoTls`.
     #[must_use]
     pub fn new<S>(config: Config, tls: S) -> Self
     where
@@ -66,7 +67,7 @@ impl Connector {
         })
     }
 
-    /// A plain connection.
+    /// Opens a connection of tokio-postgres.
     pub(crate) async fn open(&self) -> Result<tokio_session::Session, Error> {
         match self.opener.connect().await?.session {
             Session::Tokio(session) => Ok(session),
@@ -78,7 +79,7 @@ impl Connector {
 
 #[cfg(feature = "sqlx")]
 impl Connector<super::SqlxTransaction> {
-    /// With sqlx. The inbox opens connections of its own, as many as there are workers: they are not of a pool.
+    /// Creates a connector that uses sqlx. The inbox opens its own connections, one for each worker, and does not use a pool.
     #[must_use]
     pub fn sqlx(options: sqlx::postgres::PgConnectOptions) -> Self {
         use sqlx::ConnectOptions as _;
@@ -96,7 +97,7 @@ impl<T> Connector<T> {
         Self { opener: Opener { open: Arc::new(open) }, transaction: PhantomData }
     }
 
-    /// Runs statements that make tables. Two that do so at the same time do not meet.
+    /// Runs statements that create tables. Two processes that do so at the same time run them one after the other.
     pub(crate) async fn create(&self, schema: &str, doing: &'static str) -> Result<(), Error> {
         let connection = self.opener.connect().await?;
         let sql =
@@ -114,7 +115,10 @@ impl Opener {
         let session = tokio::time::timeout(CONNECT_WITHIN, (self.open)()).await;
         let session = session.map_err(|_| Error::ConnectTimeout { within: CONNECT_WITHIN })?;
         let session = session.map_err(Error::Connect)?;
-        Ok(Connection { session, number: fastrand::i32(0..), since: Instant::now() })
+        let (number, since) = (fastrand::i32(0..), Instant::now());
+        let mut connection = Connection { session, number, since, incarnation: String::new() };
+        connection.incarnation = connection.read_incarnation().await?;
+        Ok(connection)
     }
 }
 
@@ -136,22 +140,38 @@ impl fmt::Debug for Opener {
     }
 }
 
-/// A connection of one of the drivers.
+/// Connection of one of the drivers.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) session: Session,
-    /// By chance, so that its transactions are known after it has broken. Not negative, as `pg_locks` shows it.
+    /// Random number by which the transactions of this connection are found after it has broken. It is not negative, so that `pg_locks`
+    /// shows the same number.
     pub(super) number: i32,
     since: Instant,
+    /// Run of the server, with the tables, that this connection leads to.
+    incarnation: String,
 }
 
 impl Connection {
-    /// Returns how long ago it was opened.
+    /// Returns the time since it was opened.
     pub(crate) fn age(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// Whether it can be used again.
+    async fn read_incarnation(&self) -> Result<String, Error> {
+        let doing = "read which server this is";
+        let rows = self.query_once(statements::INCARNATION).await.map_err(Error::of(doing))?;
+        let row = rows.first().ok_or(DriverError::NoRow).map_err(Error::of(doing))?;
+        row.get(0).map_err(Error::of(doing))
+    }
+
+    /// Reports whether it leads to the database in which this tenancy began, in the same run of its server. Another database may have lost
+    /// the last transactions, and the events after them must not be handled before the lost ones are handled again.
+    pub(crate) fn is_of(&self, tenancy: &Tenancy) -> bool {
+        *self.incarnation == *tenancy.incarnation
+    }
+
+    /// Reports whether it can be used again.
     pub(crate) fn is_usable(&self) -> bool {
         match &self.session {
             Session::Tokio(session) => session.is_usable(),
@@ -160,7 +180,7 @@ impl Connection {
         }
     }
 
-    /// Whether the handler has given back its transaction.
+    /// Reports whether the handler has given back its transaction.
     pub(crate) fn is_given_back(&self) -> bool {
         match &self.session {
             Session::Tokio(session) => session.is_given_back(),

@@ -1,4 +1,4 @@
-//! Transactions whose connection has broken. Each may be open, or being committed, for as long as the server does not notice.
+//! Transactions whose connection has broken. Each may be open, or in the middle of its commit, until the server notices.
 
 use tokio::sync::Mutex;
 
@@ -7,20 +7,20 @@ use super::error::Error;
 use super::statements::CONNECTION_LOCK_CLASS;
 use super::tenancy::{HOLDERS_END_WITHIN, end_holders};
 
-/// The numbers of connections that have broken. There are no more than the consumer had connections.
+/// Numbers of the consumer's connections that have broken.
 #[derive(Debug, Default)]
 pub(crate) struct Doubts {
     numbers: Mutex<Vec<i32>>,
 }
 
 impl Doubts {
-    /// What it was at may be done or not.
+    /// Adds a broken connection, whose last transaction may be committed or not.
     pub(crate) async fn add(&self, broken: &Connection) {
         self.numbers.lock().await.push(broken.number);
     }
 
-    /// Ends all of them, so that what they have committed can be seen and nothing more comes. Whoever begins a transaction waits
-    /// for that.
+    /// Ends the transactions of all these connections, so that their commits are visible and no further one follows. A caller that begins a
+    /// transaction waits for that.
     pub(crate) async fn end(&self, connection: &Connection) -> Result<(), Error> {
         let mut numbers = self.numbers.lock().await;
         while let Some(number) = numbers.last().copied() {

@@ -6,25 +6,25 @@ use tokio_postgres::error::SqlState;
 
 use super::statements::{IN_FAILED_TRANSACTION, NO_SUCH_CURSOR};
 
-/// What goes wrong between the inbox and PostgreSQL.
+/// Error of the inbox's work with PostgreSQL.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no connection.
+    /// No connection could be opened.
     #[error("cannot connect to PostgreSQL")]
     Connect(#[source] DriverError),
-    /// There is no connection in time.
+    /// No connection could be opened in time.
     #[error("PostgreSQL does not answer within {} s", .within.as_secs())]
     ConnectTimeout {
-        /// How long it was waited for.
+        /// Maximum time to open a connection.
         within: Duration,
     },
     /// A statement of the inbox failed.
     #[error("PostgreSQL cannot {doing}")]
     Statement {
-        /// What the statement was for.
+        /// Purpose of the statement.
         doing: &'static str,
-        /// What PostgreSQL or the connection says.
+        /// Cause, as returned by PostgreSQL or the connection.
         #[source]
         source: DriverError,
     },
@@ -35,7 +35,7 @@ pub enum Error {
         .found.map_or_else(|| "none".to_owned(), |found| found.to_string())
     )]
     OldTables {
-        /// The version that was found.
+        /// Version that was found.
         found: Option<i32>,
     },
     /// A newer version of this crate has changed the tables.
@@ -44,22 +44,22 @@ pub enum Error {
         super::VERSION
     )]
     NewerTables {
-        /// The version that was found.
+        /// Version that was found.
         found: i32,
     },
-    /// A table has a name of the inbox's and other columns.
+    /// A table has a name that the inbox uses, but other columns.
     #[error(
         "a table with a name of the inbox's has other columns: rename it, or set search_path to a schema of the service's own"
     )]
     OtherTables {
-        /// What is missing.
+        /// Error that names the missing column or table.
         #[source]
         source: DriverError,
     },
-    /// The handler has returned, and its transaction is still in use.
+    /// The handler has returned while its transaction is still in use.
     #[error("the handler has returned without giving back its transaction")]
     TransactionKept,
-    /// A statement of the handler failed and the handler returned `Ok`. PostgreSQL has undone everything.
+    /// A statement of the handler failed and the handler returned `Ok`. PostgreSQL has undone all changes.
     #[error(
         "the handler returned Ok although one of its statements had failed, so PostgreSQL undid all of its changes: return \
          the error, or run an optional statement in a savepoint"
@@ -68,7 +68,7 @@ pub enum Error {
     /// The handler has not returned in time.
     #[error("the handler has not returned within {} s", .within.as_secs())]
     HandlerTimeout {
-        /// The time that it had.
+        /// Time limit of the handler.
         within: Duration,
     },
     /// The handler has committed or rolled back the inbox's transaction.
@@ -83,7 +83,7 @@ impl Error {
         move |source| Self::Statement { doing, source: source.into() }
     }
 
-    /// The error of closing the fence of a transaction.
+    /// Converts an error of closing the fence of a transaction.
     pub(super) fn of_fence(doing: &'static str) -> impl FnOnce(DriverError) -> Self {
         move |source| match source.code().as_deref() {
             Some(IN_FAILED_TRANSACTION) => Self::StatementFailed,
@@ -92,7 +92,7 @@ impl Error {
         }
     }
 
-    /// Whether the same may succeed later without anything being changed.
+    /// Reports whether the same call may succeed later without any change.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Connect(_) | Self::ConnectTimeout { .. } => true,
@@ -108,8 +108,8 @@ impl Error {
         matches!(self, Self::Statement { source, .. } if source.code().is_some_and(|code| is_of_a_conflict(&code)))
     }
 
-    /// Reports whether a statement of the inbox's own cannot work with the database as it is: a missing table, a missing right, a
-    /// changed column. No event is to blame for that.
+    /// Reports whether a statement of the inbox's own cannot work with the database as it is: a missing table, a missing right, a changed
+    /// column. Such an error is not caused by an event.
     pub(crate) fn is_of_the_setup(&self) -> bool {
         match self {
             Self::OldTables { .. } | Self::NewerTables { .. } | Self::OtherTables { .. } => true,
@@ -121,14 +121,14 @@ impl Error {
     }
 }
 
-/// What the last statement of a transaction is for. Its errors may come from constraints that are checked at the end.
+/// Purpose of the last statement of a transaction. Its errors may come from constraints that are checked at the end.
 pub(super) const COMMIT: &str = "commit";
 
-/// Classes of SQLSTATE: a feature that is not there, such as a plan whose table has changed; rights; a schema, a function, a
-/// table or a column that does not exist.
+/// Classes of SQLSTATE: an unsupported feature, such as a plan whose table has changed; missing rights; a schema, a function, a table or a
+/// column that does not exist.
 const SETUP: [&str; 4] = ["0A", "28", "3F", "42"];
 
-/// What a driver says.
+/// Error of a driver.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DriverError {
@@ -139,16 +139,16 @@ pub enum DriverError {
     #[cfg(feature = "sqlx")]
     #[error(transparent)]
     Sqlx(#[from] sqlx::Error),
-    /// A statement that always answers with a row did not.
+    /// A statement that always returns a row returned none.
     #[error("there is no row")]
     NoRow,
-    /// It is another one.
+    /// The connection belongs to the other driver.
     #[error("the connection is another driver's")]
     Other,
 }
 
 impl DriverError {
-    /// PostgreSQL's code of the error.
+    /// Returns the SQLSTATE of the error.
     pub(crate) fn code(&self) -> Option<String> {
         match self {
             Self::Tokio(error) => error.code().map(|state| state.code().to_owned()),
@@ -168,7 +168,7 @@ impl DriverError {
     }
 }
 
-/// Whether it is an error of PostgreSQL's for which the server or the connection is to blame, and not what was asked.
+/// Reports whether it is an error of PostgreSQL's that is caused by the server or the connection, and not by the statement.
 pub(crate) fn is_transient(error: &(dyn std::error::Error + 'static)) -> bool {
     #[cfg(feature = "sqlx")]
     if let Some(error) = error.downcast_ref::<sqlx::Error>() {
@@ -201,8 +201,8 @@ pub(crate) fn is_read_only(error: &(dyn std::error::Error + 'static)) -> bool {
     code(error).is_some_and(|code| code == SqlState::READ_ONLY_SQL_TRANSACTION.code())
 }
 
-/// SQLSTATE of an error of one of the drivers, or of the server's answer inside of one: an error that wraps the driver's, such as
-/// anyhow's, may have only that as its source.
+/// Returns the SQLSTATE of an error of one of the drivers, or of the server's answer inside of one: an error that wraps the driver's, such
+/// as anyhow's, may have only that answer as its source.
 fn code(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     #[cfg(feature = "sqlx")]
     if let Some(error) = error.downcast_ref::<sqlx::Error>() {
@@ -219,15 +219,15 @@ fn code(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     Some(error.code()?.code().to_owned())
 }
 
-/// A serialization failure and a deadlock.
+/// Reports whether a SQLSTATE is that of a serialization failure or a deadlock.
 fn is_of_a_conflict(state: &str) -> bool {
     [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED]
         .iter()
         .any(|known| known.code() == state)
 }
 
-/// States in which the server refuses anything. What an event itself can cause is not among them, such as a statement that
-/// takes too long or a deadlock: an event that always does must be given up some time.
+/// Reports whether a SQLSTATE means that the server refuses all statements. States that an event itself can cause are not among them, such
+/// as a timeout of a statement or a deadlock: an event that always causes one must become a dead letter at some time.
 fn is_of_the_server(state: &str) -> bool {
     let states = [
         SqlState::READ_ONLY_SQL_TRANSACTION,

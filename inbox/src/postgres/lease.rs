@@ -6,17 +6,18 @@ use super::sqlx_session::SqlxTransaction;
 use super::tokio_session::Transaction;
 use sealed::Leased;
 
-/// What handlers are given: [`Transaction`], or `SqlxTransaction` with the feature `sqlx`.
+/// Transaction that handlers receive: [`Transaction`], or `SqlxTransaction` with the feature `sqlx`.
 pub trait HandlerTransaction: Leased + Send + 'static {}
 
 pub(crate) mod sealed {
     use super::{Connection, DriverError, Parameter};
 
     pub trait Leased: Sized {
-        /// The connection's transaction; nothing while another handler has it, and for another driver.
+        /// Returns the transaction of the connection. Returns `None` for a connection of another driver, and with sqlx while another
+        /// handler has the transaction.
         fn lease(connection: &Connection) -> Option<Self>;
 
-        /// One statement of the inbox's other parts, in the transaction.
+        /// Runs one statement of another part of the inbox in the transaction.
         fn write(
             &mut self,
             sql: &str,

@@ -1,8 +1,8 @@
-//! The inbox in PostgreSQL: which events are done, and who has a partition.
+//! Inbox in PostgreSQL: the events that are done, and the owners of the partitions.
 //!
-//! A partition has an *epoch*, which grows each time a consumer takes it. Every transaction holds a shared advisory lock
-//! of its partition and compares the epoch; taking the partition waits for those locks. So nothing is committed by a
-//! consumer that has lost the partition, however late it wakes up.
+//! A partition has an *epoch*, which grows each time a consumer takes the partition. Every transaction holds a shared advisory lock of its
+//! partition and compares the epoch; a consumer that takes the partition waits for those locks. So a consumer that has lost the partition
+//! commits nothing, however late it continues.
 
 mod claim;
 mod connection;
@@ -52,8 +52,8 @@ pub(crate) use way::Remembers;
 #[cfg(feature = "position")]
 pub(crate) use way::{Change, Comparable};
 
-/// The statements that create the inbox's tables, or bring those of an older version to [`VERSION`]. They can run again.
+/// Statements that create the inbox's tables, or migrate those of an older version to [`VERSION`]. They can run repeatedly.
 pub const SCHEMA: &str = include_str!("schema.sql");
 
-/// The version of the inbox's tables.
+/// Version of the inbox's tables.
 pub const VERSION: i32 = 4;

@@ -15,25 +15,25 @@ use super::tenancy::Tenancy;
 use crate::core::{Failed, LaneName, Loaded, ParkedEvent, PartitionId};
 use crate::event::{Event, Header, Headers};
 
-/// What has become of the wish to write.
+/// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
     Yes,
-    /// Another consumer has the partition.
+    /// Another consumer has the partition; nothing was written.
     Fenced,
 }
 
-/// What remains in the table of an event that became a dead letter.
+/// Row that remains in the table for an event that became a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// Nothing.
+    /// No row.
     Gone,
-    /// The event, so that those behind it wait.
+    /// The event, so that the later events of its key wait.
     Blocks,
 }
 
 impl Connection {
-    /// Parks events. `failed` is about the first one.
+    /// Parks events. `failed` describes the failure of the first one, if it has failed.
     pub(crate) async fn park(
         &self,
         tenancy: &Tenancy,
@@ -44,7 +44,7 @@ impl Connection {
             return Ok(Written::Fenced);
         }
         let doing = "park events";
-        // The first one alone: it prepares the statement.
+        // The first one is written alone, because it prepares the statement.
         if let Some((first, later)) = events.split_first() {
             let state = failed.map_or(State::BEHIND, State::of);
             self.write(tenancy, first, state).await.map_err(Error::of(doing))?;
@@ -54,7 +54,7 @@ impl Connection {
         self.commit_own(doing).await
     }
 
-    /// An event has become a dead letter.
+    /// Stores that an event has become a dead letter.
     pub(crate) async fn settle(
         &self,
         tenancy: &Tenancy,
@@ -82,7 +82,7 @@ impl Connection {
         self.commit_own(doing).await
     }
 
-    /// The first event of a lane.
+    /// Reads the first event of a lane.
     pub(crate) async fn load(
         &self,
         tenancy: &Tenancy,
@@ -124,7 +124,7 @@ impl Connection {
         self.query(PARK, &parameters).await.map(drop)
     }
 
-    /// Begins a transaction, if the partition is still held.
+    /// Begins a transaction and reports whether the partition is still held; if not, the transaction is rolled back.
     async fn begin_own(&self, tenancy: &Tenancy) -> Result<bool, Error> {
         let doing = "begin";
         self.batch(BEGIN_OWN).await.map_err(Error::of(doing))?;
@@ -144,8 +144,8 @@ impl Connection {
 }
 
 impl Opener {
-    /// Lets a key go on whose later events wait behind a dead letter: how many such letters it had. A dead letter that was sent
-    /// again and waits behind them takes its place; `is_same` tells it by its identity.
+    /// Releases a key whose later events wait behind a dead letter; returns the number of its dead letters. If a dead letter was sent again
+    /// and waits behind them, it moves to the place of the original; `is_same` compares two events by their identity.
     pub(crate) async fn release(
         &self,
         consumer: &str,
@@ -182,7 +182,7 @@ impl Opener {
     }
 }
 
-/// A parked event of a key.
+/// Parked event of a key.
 struct Waiting {
     partition_id: i32,
     is_dead: bool,
@@ -205,12 +205,12 @@ impl Waiting {
     }
 }
 
-/// An event's headers as two columns.
+/// Returns an event's headers as two columns: names and values.
 pub(super) fn header_columns(event: &Event) -> (Vec<&[u8]>, Vec<Option<&[u8]>>) {
     event.headers.iter().map(|header| (header.name.as_bytes(), header.value.as_deref())).unzip()
 }
 
-/// What is known of an event besides the record.
+/// State of a parked event besides its record.
 #[derive(Debug, Clone, Copy)]
 struct State<'a> {
     attempts: i32,
@@ -237,7 +237,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// The parked events of a partition, in order.
+/// Reads the parked events of a partition, in order.
 pub(super) async fn list(connection: &Connection, partition: i32) -> Result<Vec<ParkedEvent>, Error> {
     let doing = "read the parked events";
     let rows = connection.query(PARKED, &[(&partition, Type::INT4)]).await.map_err(Error::of(doing))?;

@@ -1,4 +1,4 @@
-//! Repeats that are known by an event's position.
+//! Repeats that are recognized by an event's position.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use super::statements::{ENTER_BY_POSITION, ENTER_FRESH, Mark};
 use super::tenancy::Tenancy;
 use super::transaction::Entered;
 
-/// Events for one transaction, by what their positions say.
+/// Events for one transaction, grouped by their positions.
 #[derive(Debug)]
 pub(crate) struct Placed<'a> {
     pub(crate) source: &'a str,
-    /// The least and the greatest place of all.
+    /// Smallest and greatest place of all events.
     pub(crate) places: (&'a str, &'a str),
-    /// The ids of events that are new for sure.
+    /// Ids of the events that are certainly new.
     pub(crate) fresh: Vec<&'a str>,
-    /// The ids of those that are looked up, with their least and greatest place.
+    /// Ids of the events that have to be looked up; their smallest and greatest place are in `doubtful_places`.
     pub(crate) doubtful: Vec<&'a str>,
     pub(crate) doubtful_places: (&'a str, &'a str),
 }

@@ -1,4 +1,4 @@
-//! What is done, by position.
+//! Positions that are done.
 
 use tokio_postgres::types::Type;
 
@@ -9,7 +9,8 @@ use super::statements::{GREATEST, HAS_IDS};
 use super::tenancy::Tenancy;
 use crate::event::Position;
 
-/// The greatest positions that are done of a partition. `None` as long as events are remembered by id.
+/// Reads the greatest positions of a partition that are done. Returns `None` if positions are not comparable, or the consumer remembers
+/// events by id.
 pub(super) async fn greatest(
     connection: &Connection,
     tenancy: &Tenancy,

@@ -7,7 +7,8 @@ use super::error::Error;
 use super::session::Parameter;
 use super::statements::{PURGE, PURGE_DONE, PURGED_MAX};
 
-/// Forgets the events that were done longer ago than `window`, so many at a time that nobody waits for long; how many.
+/// Deletes the events that were done longer ago than `window`, in batches that are small enough not to block other statements for long.
+/// Returns the number of deleted rows.
 pub(crate) async fn purge(connection: &Connection, consumer: &str, window: Duration) -> Result<u64, Error> {
     let by_id = purge_with(PURGE, connection, consumer, window).await?;
     Ok(by_id + purge_with(PURGE_DONE, connection, consumer, window).await?)

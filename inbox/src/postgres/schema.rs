@@ -1,4 +1,4 @@
-//! The inbox's tables: their version, and whether they are what the statements expect.
+//! Version of the inbox's tables, and the check that they are as the statements expect.
 
 use tokio_postgres::error::SqlState;
 
@@ -6,7 +6,7 @@ use super::connection::{Connection, Connector, Opener};
 use super::error::{DriverError, Error};
 use super::{SCHEMA, VERSION};
 
-/// Reads no row of each table. It fails when a table or one of its columns is missing.
+/// Statements that read no row of each table. They fail when a table or one of its columns is missing.
 const PROBE: &str = "SELECT consumer, source, message_id, processed_at, content FROM inbox_message LIMIT 0; \
      SELECT id, consumer, topic, partition, epoch, begun_from, begun_until, consumer_group, next_offset FROM inbox_partition LIMIT 0; \
      SELECT partition_id, \"offset\", begun FROM inbox_attempt LIMIT 0; \
@@ -16,12 +16,12 @@ const PROBE: &str = "SELECT consumer, source, message_id, processed_at, content 
      SELECT partition_id, source, first, last, message_ids, done_at FROM inbox_done LIMIT 0; \
      SELECT consumer, topic, partitions, source, by_ids FROM inbox_topic LIMIT 0";
 
-/// The newest version of the tables. It is NULL in a database without them.
+/// Query for the newest version of the tables. It returns NULL if no version is stored.
 const FIND_VERSION: &str = "SELECT max(version) FROM inbox_version";
 
 impl<T> Connector<T> {
-    /// Creates the inbox's tables, or brings those of an older version to this one. It needs the right to CREATE only when there
-    /// is something to do. Consumers of an older version must be stopped before.
+    /// Creates the inbox's tables, or migrates those of an older version to this one. The right to CREATE is needed only when there is
+    /// something to change. Stop the consumers of an older version first.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Opener {
     }
 }
 
-/// A column that is missing while the tables are created is that of another program's table.
+/// Converts an error of creating the tables. A column that is missing then belongs to a table of another program.
 fn of_creating(error: Error) -> Error {
     match error {
         Error::Statement { source, .. } if is_undefined(&source) => Error::OtherTables { source },

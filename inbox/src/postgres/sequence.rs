@@ -1,4 +1,4 @@
-//! Repeats and gaps that are known by an event's number.
+//! Repeats and gaps that are recognized by an event's number.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,28 +17,28 @@ use super::tenancy::Tenancy;
 use crate::core::sequence::{Advance, Known, Plan};
 use crate::event::Event;
 
-/// How the numbers of a transaction were written.
+/// Result of writing the numbers of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Numbered {
     Written,
-    /// And events in the table have waited for them.
+    /// The numbers are written, and parked events have waited for them.
     Closed,
-    /// Another consumer has the key, which is in two partitions.
+    /// Another consumer has advanced the key, whose events are in two partitions.
     Raced,
-    /// An event waits for a number, and the table has no room for it.
+    /// An event waits for a number, and the limit of parked events is reached.
     Full,
 }
 
-/// The number of an event that became a dead letter.
+/// Number of an event that became a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DeadNumber {
     pub(crate) number: i64,
-    /// It is not before the first number of its key.
+    /// True unless the number is before the first number of its key.
     pub(crate) was_waited_for: bool,
 }
 
 impl Connection {
-    /// Begins a transaction, and reads what is known of the keys. `None` when another consumer has the partition.
+    /// Begins a transaction, and reads the known numbers of the keys. Returns `None` if another consumer has the partition.
     pub(crate) async fn enter_numbered(
         &self,
         tenancy: &Tenancy,
@@ -76,7 +76,7 @@ impl Connection {
         Ok(Some(Known { next, first, dead }))
     }
 
-    /// Writes what has come of the numbers. The most events that may be parked is `room`.
+    /// Writes the numbers as planned. `room` is the maximum number of parked events.
     pub(crate) async fn write_numbers(
         &self,
         tenancy: &Tenancy,
@@ -116,7 +116,7 @@ impl Connection {
         Ok(numbered)
     }
 
-    /// Parks an event until the numbers before its own have come, unless there is no room.
+    /// Parks an event until the numbers before its own have arrived. Returns `false` if the limit of parked events is reached.
     async fn park_number(
         &self,
         tenancy: &Tenancy,
@@ -155,7 +155,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// A number has become a dead letter, and is not waited for. One before the key's first number never was.
+    /// Stores that a number has become a dead letter, so that later numbers do not wait for it. A number before the key's first number was
+    /// never waited for.
     pub(super) async fn pass_number(
         &self,
         tenancy: &Tenancy,

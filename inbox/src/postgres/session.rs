@@ -7,13 +7,13 @@ use super::sqlx_session;
 use super::statements::Begin;
 use super::tokio_session;
 
-/// A parameter of a statement of the inbox. Its type is told, so that no driver has to ask the server.
+/// Parameter of a statement of the inbox. Its type is given, so that no driver has to query the server for it.
 pub(crate) type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);
 
-/// A statement with its parameters.
+/// Statement with its parameters.
 pub(crate) type Query<'q> = (&'static str, &'q [Parameter<'q>]);
 
-/// A connection of one of the drivers. The inbox has its statements once, and asks for no more than this.
+/// Connection of one of the drivers. The statements of the inbox exist once, and need only these operations of a driver.
 #[derive(Debug)]
 pub(super) enum Session {
     Tokio(tokio_session::Session),
@@ -21,7 +21,7 @@ pub(super) enum Session {
     Sqlx(sqlx_session::Session),
 }
 
-/// A row of an answer.
+/// Row of a result.
 #[derive(Debug)]
 pub(crate) enum Row {
     Tokio(tokio_postgres::Row),
@@ -30,7 +30,7 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    /// The value of a column.
+    /// Returns the value of a column.
     pub(crate) fn get<'r, T: FromSql<'r>>(&'r self, index: usize) -> Result<T, DriverError> {
         match self {
             Self::Tokio(row) => Ok(row.try_get(index)?),
@@ -41,7 +41,7 @@ impl Row {
 }
 
 impl Connection {
-    /// Statements without parameters and without an answer.
+    /// Runs statements without parameters and without a result.
     pub(crate) async fn batch(&self, sql: &str) -> Result<(), DriverError> {
         match &self.session {
             Session::Tokio(session) => session.batch(sql).await,
@@ -50,7 +50,7 @@ impl Connection {
         }
     }
 
-    /// One statement, which is prepared once for each connection.
+    /// Runs one statement, which is prepared once for each connection.
     pub(crate) async fn query(
         &self,
         sql: &'static str,
@@ -63,7 +63,7 @@ impl Connection {
         }
     }
 
-    /// One statement with one row.
+    /// Runs one statement that returns one row, and returns that row.
     pub(crate) async fn query_one(
         &self,
         sql: &'static str,
@@ -72,19 +72,24 @@ impl Connection {
         self.query(sql, parameters).await?.pop().ok_or(DriverError::NoRow)
     }
 
-    /// The rows of somebody's query, as JSON.
+    /// Returns the rows of the caller's query as JSON.
     pub(crate) async fn rows_as_json(&self, sql: &str) -> Result<String, DriverError> {
         let sql = format!("SELECT coalesce(json_agg(row)::text, '[]') FROM ({sql}) AS row");
-        let rows = match &self.session {
-            Session::Tokio(session) => session.query_once(&sql).await?,
-            #[cfg(feature = "sqlx")]
-            Session::Sqlx(session) => session.query_once(sql).await?,
-        };
+        let rows = self.query_once(&sql).await?;
         rows.first().ok_or(DriverError::NoRow)?.get(0)
     }
 
-    /// Begins a transaction, then asks these queries, in one round trip where the driver can. The queries must do nothing if
-    /// what is before them has failed.
+    /// Runs a statement without preparing it.
+    pub(super) async fn query_once(&self, sql: &str) -> Result<Vec<Row>, DriverError> {
+        match &self.session {
+            Session::Tokio(session) => session.query_once(sql).await,
+            #[cfg(feature = "sqlx")]
+            Session::Sqlx(session) => session.query_once(sql.to_owned()).await,
+        }
+    }
+
+    /// Begins a transaction, then runs these queries, in one round trip if the driver supports that. The queries must do nothing if a
+    /// statement before them has failed.
     pub(super) async fn begin_and_queries<const N: usize>(
         &self,
         begin: Begin,

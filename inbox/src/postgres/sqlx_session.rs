@@ -14,12 +14,11 @@ use super::error::DriverError;
 use super::session::{Parameter, Query, Row};
 use super::statements::Begin;
 
-/// The transaction in which an event is remembered as done, with sqlx. What a handler does in it is committed with that, or
-/// not at all.
+/// Transaction of sqlx in which an event is remembered as done. The changes of a handler in it are committed with that, or not at all.
 ///
-/// It is used like a [`PgConnection`]: `sqlx::query("…").execute(&mut *transaction)`. The inbox commits it, or rolls it back
-/// when the handler fails. A handler can do neither: `transaction.begin()` makes a savepoint, which its `commit()` releases and
-/// its `rollback()` or its drop undoes. It must not be kept.
+/// It is used like a [`PgConnection`]: `sqlx::query("…").execute(&mut *transaction)`. The inbox commits it, or rolls it back when the
+/// handler fails. A handler can do neither: `transaction.begin()` creates a savepoint, which its `commit()` releases and its `rollback()`
+/// or its drop undoes. The handler must drop the transaction before it returns.
 #[derive(Debug)]
 pub struct SqlxTransaction {
     connection: OwnedMutexGuard<PgConnection>,
@@ -39,24 +38,24 @@ impl DerefMut for SqlxTransaction {
     }
 }
 
-/// A connection of sqlx. It is locked while a handler has it.
+/// Connection of sqlx. It is locked while a handler has it.
 #[derive(Debug)]
 pub(super) struct Session {
     connection: Arc<Mutex<PgConnection>>,
 }
 
 impl Session {
-    /// The inbox begins and ends its transactions by statements of its own. sqlx must believe all the time that it is in one:
-    /// then a handler's `begin()` makes a savepoint, and what ends that leaves the transaction open.
+    /// Creates a session. The inbox begins and ends its transactions with its own statements, while sqlx has to count one transaction as
+    /// open at all times: then a handler's `begin()` creates a savepoint, and the end of that leaves the transaction open.
     pub(super) async fn new(mut connection: PgConnection) -> Result<Self, sqlx::Error> {
-        // Not dropped: that would roll it back, and sqlx would count it as ended.
+        // The transaction is not dropped, which would roll it back, and sqlx would count it as ended.
         std::mem::forget(connection.begin_with("BEGIN").await?);
         sqlx::raw_sql("COMMIT").execute(&mut connection).await?;
         Ok(Self { connection: Arc::new(Mutex::new(connection)) })
     }
 
     pub(super) async fn batch(&self, sql: &str) -> Result<(), DriverError> {
-        // Numbers only are put into the inbox's texts.
+        // Only numbers are inserted into the texts of the inbox.
         let sql = AssertSqlSafe(sql.to_owned());
         sqlx::raw_sql(sql).execute(&mut *self.connection.lock().await).await?;
         Ok(())
@@ -72,7 +71,7 @@ impl Session {
         Ok(rows.into_iter().map(Row::Sqlx).collect())
     }
 
-    /// One after the other: this driver has no pipeline.
+    /// Runs the statements one after the other: this driver has no pipeline.
     pub(super) async fn begin_and_queries<const N: usize>(
         &self,
         begin: Begin,
@@ -86,33 +85,33 @@ impl Session {
         answers.try_into().map_err(|_| DriverError::NoRow)
     }
 
-    /// One statement of somebody's.
+    /// Runs one statement that is not prepared.
     pub(super) async fn query_once(&self, sql: String) -> Result<Vec<Row>, DriverError> {
         let query = sqlx::query(AssertSqlSafe(sql)).persistent(false);
         let rows = query.fetch_all(&mut *self.connection.lock().await).await?;
         Ok(rows.into_iter().map(Row::Sqlx).collect())
     }
 
-    /// Nothing while another handler has it.
+    /// Returns the transaction for a handler, or `None` while another handler has it.
     pub(super) fn lease(&self) -> Option<SqlxTransaction> {
         let connection = Arc::clone(&self.connection).try_lock_owned().ok()?;
         Some(SqlxTransaction { connection })
     }
 
-    /// Reports whether no handler uses the connection, and none has ended what sqlx believes to be a transaction.
+    /// Reports whether no handler uses the connection, and none has ended the transaction that sqlx counts as open.
     pub(super) fn is_given_back(&self) -> bool {
         let connection = self.connection.try_lock();
         connection.is_ok_and(|connection| connection.is_in_transaction())
     }
 }
 
-/// One statement in a handler's transaction.
+/// Runs one statement in a handler's transaction.
 pub(super) async fn write(
     connection: &mut PgConnection,
     sql: &str,
     parameters: &[Parameter<'_>],
 ) -> Result<(), DriverError> {
-    // Names of tables and columns only are put into it, as quoted identifiers.
+    // Only names of tables and columns are inserted into it, as quoted identifiers.
     let sql = AssertSqlSafe(sql.to_owned());
     sqlx::query_with(sql, arguments(parameters)?).execute(connection).await?;
     Ok(())
@@ -126,7 +125,7 @@ fn arguments(parameters: &[Parameter<'_>]) -> Result<PgArguments, DriverError> {
     Ok(arguments)
 }
 
-/// The value of a column.
+/// Returns the value of a column.
 pub(super) fn get<'r, T: FromSql<'r>>(row: &'r PgRow, index: usize) -> Result<T, DriverError> {
     let value = row.try_get_raw(index)?;
     let decode =
@@ -140,7 +139,7 @@ pub(super) fn get<'r, T: FromSql<'r>>(row: &'r PgRow, index: usize) -> Result<T,
     T::from_sql_nullable(&of, bytes).map_err(decode)
 }
 
-/// A parameter, written as tokio-postgres writes it: the inbox has one list of statements for both drivers.
+/// Parameter, encoded by tokio-postgres: the inbox has one list of statements for both drivers.
 struct Raw<'p> {
     value: &'p (dyn tokio_postgres::types::ToSql + Sync),
     of: &'p Type,
@@ -162,7 +161,7 @@ impl Encode<'_, Postgres> for Raw<'_> {
 }
 
 impl sqlx::Type<Postgres> for Raw<'_> {
-    /// Never asked: [`Raw::produces`] tells.
+    /// Returns a placeholder that is never used: [`Raw::produces`] returns the type.
     fn type_info() -> PgTypeInfo {
         PgTypeInfo::with_oid(Oid(0))
     }

@@ -15,30 +15,33 @@ use super::{parking, positions};
 use crate::core::{Job, ParkedEvent, PartitionId, Suspects};
 use crate::event::Position;
 
-/// How long the transactions of the consumer that had the partition before are waited for. After that their sessions are
-/// ended: that consumer may be stopped in the middle, for ever.
+/// Maximum wait for the transactions of the consumer that had the partition before. After that their sessions are ended, since that
+/// consumer may be suspended forever.
 pub(super) const HOLDERS_END_WITHIN: &str = "5s";
 
-/// Proof that this consumer has a partition. It is worth nothing as soon as another one takes it.
+/// Proof that this consumer has a partition. It is invalid as soon as another consumer takes the partition.
 #[derive(Debug, Clone)]
 pub(crate) struct Tenancy {
     pub(super) partition: i32,
     pub(super) epoch: i64,
     pub(super) consumer: Arc<str>,
-    /// What makes positions comparable; `None` when they are not enough to know a repeat.
+    /// Data by which positions are comparable; `None` if repeats cannot be recognized by position.
     pub(crate) comparable: Option<Comparable>,
-    /// The consumer remembers ids without a source, of a version that had none.
+    /// True if the consumer remembers ids without a source, from a version that had none.
     pub(super) has_unscoped: bool,
-    /// It is written down that handlers may have begun the events before this offset.
+    /// Offset before which handlers may have begun events, according to the stored mark.
     marked_until: Arc<AtomicI64>,
+    /// Run of the server, with the tables, in which the partition was taken.
+    pub(super) incarnation: Arc<str>,
 }
 
-/// A mark includes so many events behind those that are begun, so that these need none. After a crash they are handled one
-/// by one, once.
+/// Number of events after those that are begun which a mark includes too, so that they need none of their own. After a crash they are
+/// handled one by one, once.
 const MARKED_AHEAD: i64 = 256;
 
 impl Tenancy {
-    /// What must be written down before the handlers of a job begin. Parked events are behind the open ones.
+    /// Returns the mark to store before the handlers of a job begin. A parked event has a mark of its own, since its offset may be before
+    /// the open ones.
     pub(crate) fn mark(&self, job: &Job) -> Mark {
         if let [event] = job.events.as_slice()
             && (job.begun > 0 || job.is_parked)
@@ -52,12 +55,12 @@ impl Tenancy {
         Mark::Range { from: job.open_from, until: last.saturating_add(MARKED_AHEAD) }
     }
 
-    /// What begins a transaction of this tenancy.
+    /// Returns the statements that begin a transaction of this tenancy.
     pub(super) fn begin(&self, mark: Mark) -> Begin {
         Begin { partition: self.partition, epoch: self.epoch, connection: 0, mark }
     }
 
-    /// It is written down.
+    /// Records that the mark is stored.
     pub(super) fn set_marked(&self, mark: Mark) {
         if let Mark::Range { until, .. } = mark {
             self.marked_until.fetch_max(until, Ordering::Relaxed);
@@ -65,22 +68,42 @@ impl Tenancy {
     }
 }
 
-/// Gives a partition back: what is begun from now on is begun by others.
+/// Gives a partition back: from now on other consumers begin its events.
 pub(crate) async fn give_back(connection: &Connection, tenancy: &Tenancy) -> Result<(), Error> {
     let parameters: [Parameter<'_>; 2] = [(&tenancy.partition, Type::INT4), (&tenancy.epoch, Type::INT8)];
     let given_back = connection.query(GIVE_BACK, &parameters).await;
     given_back.map(drop).map_err(Error::of("give back a partition"))
 }
 
-/// Stores up to where the events of partitions have ended. It is stored before Kafka is told, and by the same process that
-/// committed the effects. So after the loss of some transactions it is not beyond those that remain.
-pub(crate) async fn store_offsets(connection: &Connection, ends: &[(Tenancy, i64)]) -> Result<(), Error> {
+/// Stores the offsets up to which the events of partitions have ended. This happens before they are committed to Kafka, and in the same
+/// process that committed the effects. Returns, by their indexes, the partitions for which nothing is stored, since they were taken in
+/// another incarnation of the database.
+///
+/// Invariant: an offset is valid only for the database whose transactions it stands for. A failover or a restore may have lost the last of
+/// them.
+pub(crate) async fn store_offsets(
+    connection: &Connection,
+    ends: &[(Tenancy, i64)],
+) -> Result<Vec<usize>, Error> {
+    let doing = "store offsets";
     let ids: Vec<i32> = ends.iter().map(|(tenancy, _)| tenancy.partition).collect();
     let epochs: Vec<i64> = ends.iter().map(|(tenancy, _)| tenancy.epoch).collect();
     let offsets: Vec<i64> = ends.iter().map(|(_, end)| *end).collect();
-    let parameters: [Parameter<'_>; 3] =
-        [(&ids, Type::INT4_ARRAY), (&epochs, Type::INT8_ARRAY), (&offsets, Type::INT8_ARRAY)];
-    connection.query(STORE_OFFSETS, &parameters).await.map(drop).map_err(Error::of("store offsets"))
+    let incarnations: Vec<&str> = ends.iter().map(|(tenancy, _)| &*tenancy.incarnation).collect();
+    let parameters: [Parameter<'_>; 4] = [
+        (&ids, Type::INT4_ARRAY),
+        (&epochs, Type::INT8_ARRAY),
+        (&offsets, Type::INT8_ARRAY),
+        (&incarnations, Type::TEXT_ARRAY),
+    ];
+    let rows = connection.query(STORE_OFFSETS, &parameters).await.map_err(Error::of(doing))?;
+    let of_others = rows.iter().filter(|row| !row.get::<bool>(2).unwrap_or_default());
+    of_others.map(index).collect::<Result<_, DriverError>>().map_err(Error::of(doing))
+}
+
+/// Returns the index that is in the first column as a number from 1.
+fn index(row: &Row) -> Result<usize, DriverError> {
+    Ok(usize::try_from(row.get::<i32>(0)?).unwrap_or_default().saturating_sub(1))
 }
 
 /// Returns which of these partitions another session has taken since, by their indexes.
@@ -90,27 +113,36 @@ pub(crate) async fn find_lost(connection: &Connection, held: &[Tenancy]) -> Resu
     let epochs: Vec<i64> = held.iter().map(|tenancy| tenancy.epoch).collect();
     let parameters: [Parameter<'_>; 2] = [(&ids, Type::INT4_ARRAY), (&epochs, Type::INT8_ARRAY)];
     let rows = connection.query(LOST, &parameters).await.map_err(Error::of(doing))?;
-    let index = |row: &Row| Ok(usize::try_from(row.get::<i32>(0)?).unwrap_or_default().saturating_sub(1));
+    if held.iter().any(|tenancy| !connection.is_of(tenancy)) {
+        return Ok((0..held.len()).collect());
+    }
     rows.iter().map(index).collect::<Result<_, DriverError>>().map_err(Error::of(doing))
 }
 
-/// A partition, with what the consumer before has left.
+/// Partition that was taken, with the state that the previous consumer left.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) tenancy: Tenancy,
-    /// The events at which handlers may have been when the process ended.
+    /// Events that handlers may have been working on when the process ended.
     pub(crate) suspects: Suspects,
-    /// The events that are parked, in order.
+    /// Parked events, in order.
     pub(crate) parked: Vec<ParkedEvent>,
-    /// Up to where its events have ended, as this database remembers it.
+    /// Offset up to which the events have ended, as this database has stored it.
     pub(crate) next_offset: Option<i64>,
     /// Another consumer group that had the partition before.
     pub(crate) other_group: Option<String>,
-    /// The greatest positions that are done. `None` when that does not say what is new.
+    /// Greatest positions that are done; `None` if they do not determine which events are new.
     pub(crate) greatest: Option<Vec<Position>>,
 }
 
-/// Takes a partition from whoever had it.
+impl Taken {
+    /// Returns the run of the server, and the tables, in which the partition was taken.
+    pub(crate) fn incarnation(&self) -> &str {
+        &self.tenancy.incarnation
+    }
+}
+
+/// Takes a partition from the consumer that had it.
 pub(crate) async fn take(
     connection: &Connection,
     consumer: &Arc<str>,
@@ -125,7 +157,7 @@ pub(crate) async fn take(
     taken
 }
 
-/// Begins a transaction, after the topic is known by what this consumer remembers.
+/// Begins a transaction in which the repeats of the topic are recognized by the data that this consumer remembers.
 async fn begin(
     connection: &Connection,
     consumer: &str,
@@ -138,14 +170,14 @@ async fn begin(
             return Ok(comparable);
         }
         connection.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
-        // Each change is made once, by whoever is first.
+        // Each change is made once, by the first consumer that needs it.
         if let Way::Changes(change) = way.map_err(Error::of("read how repeats are known"))? {
             connection.change_way(consumer, topic, change).await?;
         }
     }
 }
 
-/// Ends the sessions that hold a lock, as those that do not give back a partition.
+/// Ends the sessions that hold a lock, such as those that do not give back a partition.
 pub(super) async fn end_holders(connection: &Connection, class: i32, number: i32) -> Result<(), Error> {
     let who: [Parameter<'_>; 2] = [(&class, Type::INT4), (&number, Type::INT4)];
     let ended = connection.query(END_HOLDERS, &who).await;
@@ -153,7 +185,7 @@ pub(super) async fn end_holders(connection: &Connection, class: i32, number: i32
     Ok(())
 }
 
-/// Takes the partition by the function that consumers in other languages call, and reads what is parked.
+/// Takes the partition with the function that consumers in other languages call, and reads the parked events.
 async fn take_over(
     connection: &Connection,
     consumer: &Arc<str>,
@@ -171,6 +203,7 @@ async fn take_over(
     let (epoch, maybe) = (number(1)?, number(2)?..number(3)?);
     let next_offset: Option<i64> = row.get(4).map_err(Error::of(doing))?;
     let former_group: Option<String> = row.get(5).map_err(Error::of(doing))?;
+    let incarnation: String = row.get(6).map_err(Error::of(doing))?;
     let other_group = former_group.filter(|former| group.is_some_and(|group| group != former));
     let mut begun = BTreeMap::new();
     for row in connection.query(BEGUN, &[(&partition, Type::INT4)]).await.map_err(Error::of(doing))? {
@@ -188,6 +221,7 @@ async fn take_over(
         comparable,
         has_unscoped,
         marked_until: Arc::new(AtomicI64::new(0)),
+        incarnation: Arc::from(incarnation),
     };
     let greatest = positions::greatest(connection, &tenancy).await?;
     Ok(Taken { tenancy, suspects: Suspects::new(maybe, begun), parked, next_offset, other_group, greatest })

@@ -12,19 +12,18 @@ use super::error::DriverError;
 use super::session::{Parameter, Query, Row};
 use super::statements::{Begin, CONNECTION_LOCK_CLASS, LOCK};
 
-/// The transaction in which an event is remembered as done. What a handler does in it is committed with that, or not at
-/// all.
+/// Transaction in which an event is remembered as done. The changes of a handler in it are committed with that, or not at all.
 ///
-/// It is used like a [`Client`]. The inbox commits it, or rolls it back when the handler fails. A handler does neither: its
-/// COMMIT fails, and after its ROLLBACK the event becomes a dead letter. It must not be kept.
+/// It is used like a [`Client`]. The inbox commits it, or rolls it back when the handler fails. A handler does neither: its COMMIT fails,
+/// and after its ROLLBACK the event becomes a dead letter. The handler must drop the transaction before it returns.
 #[derive(Debug, Clone)]
 pub struct Transaction {
     client: Arc<Client>,
     prepared: Arc<Prepared>,
 }
 
-/// A part of a handler's transaction that can be undone alone, such as a statement that may fail. It is used like the
-/// [`Transaction`]. A savepoint that is dropped is undone.
+/// Part of a handler's transaction that can be undone alone, such as a statement that may fail. It is used like the [`Transaction`]. A
+/// savepoint that is dropped is undone.
 #[derive(Debug)]
 pub struct Savepoint {
     transaction: Transaction,
@@ -33,7 +32,7 @@ pub struct Savepoint {
 }
 
 impl Savepoint {
-    /// Keeps what was done since. It is committed with the transaction.
+    /// Releases the savepoint. Its changes are committed with the transaction.
     ///
     /// # Errors
     ///
@@ -44,7 +43,7 @@ impl Savepoint {
         Ok(())
     }
 
-    /// Undoes what was done since, also after a statement that failed.
+    /// Undoes the changes since the savepoint, also after a statement that failed.
     ///
     /// # Errors
     ///
@@ -70,19 +69,18 @@ impl Deref for Savepoint {
 impl Drop for Savepoint {
     fn drop(&mut self) {
         if self.is_open {
-            // The statement is sent when it is polled for the first time; its answer does not matter.
+            // The statement is sent when it is polled for the first time; its result is ignored.
             drop(self.transaction.batch_execute(&self.undo()).now_or_never());
         }
     }
 }
 
 impl Transaction {
-    /// Prepares a statement, once for each connection of the inbox. The next events that it is used for need no round trip for
-    /// it.
+    /// Prepares a statement, once for each connection of the inbox. Later events on that connection need no round trip for it.
     ///
     /// # Errors
     ///
-    /// When PostgreSQL does not take it.
+    /// When PostgreSQL refuses the statement.
     pub async fn prepare_cached(&self, sql: &'static str) -> Result<Statement, tokio_postgres::Error> {
         self.prepared.get(&self.client, sql, &[]).await
     }
@@ -123,7 +121,7 @@ impl Deref for Transaction {
     }
 }
 
-/// A connection of tokio-postgres, and the task that drives it, which ends with this value.
+/// Connection of tokio-postgres, and the task that drives it, which ends with this value.
 #[derive(Debug)]
 pub(crate) struct Session {
     client: Arc<Client>,
@@ -131,7 +129,7 @@ pub(crate) struct Session {
     _driver: JoinSet<()>,
 }
 
-/// The statements of a connection. Their texts are literals of the program, so there are only so many.
+/// Prepared statements of a connection. Their texts are literals of the program, so their number is limited.
 #[derive(Debug, Default)]
 struct Prepared {
     statements: Mutex<HashMap<&'static str, Statement>>,
@@ -177,13 +175,13 @@ impl Session {
         Ok(rows.into_iter().map(Row::Tokio).collect())
     }
 
-    /// One statement that is not prepared.
+    /// Runs one statement that is not prepared.
     pub(super) async fn query_once(&self, sql: &str) -> Result<Vec<Row>, DriverError> {
         let rows = self.client.query_typed(sql, &[]).await?;
         Ok(rows.into_iter().map(Row::Tokio).collect())
     }
 
-    /// All are sent before the first is answered.
+    /// Sends all statements before the first result arrives.
     pub(super) async fn begin_and_queries<const N: usize>(
         &self,
         begin: Begin,

@@ -10,16 +10,16 @@ use super::statements::{self, Mark};
 use super::tenancy::Tenancy;
 use crate::event::Identity;
 
-/// How entering a transaction went.
+/// Result of entering a transaction.
 #[derive(Debug)]
 pub(crate) enum Entered {
-    /// In it. The sources and ids that were not known.
+    /// The transaction has begun; with the sources and ids that are new.
     New(HashSet<(Arc<str>, Arc<str>)>),
     /// Another consumer has the partition. There is no transaction.
     Fenced,
 }
 
-/// Identities as columns.
+/// Returns the identities as columns: sources, ids, contents.
 fn columns<'i>(identities: &[&'i Identity]) -> (Vec<&'i str>, Vec<&'i str>, Vec<i64>) {
     let row = |identity: &&'i Identity| (&*identity.source, (&*identity.id, identity.content));
     let (sources, rest): (Vec<_>, Vec<(_, _)>) = identities.iter().map(row).unzip();
@@ -28,7 +28,7 @@ fn columns<'i>(identities: &[&'i Identity]) -> (Vec<&'i str>, Vec<&'i str>, Vec<
 }
 
 impl Connection {
-    /// Writes the mark down, begins a transaction and remembers these ids in it, in one round trip.
+    /// Stores the mark, begins a transaction and remembers these ids in it, in one round trip.
     pub(crate) async fn enter(
         &self,
         tenancy: &Tenancy,
@@ -64,7 +64,7 @@ impl Connection {
         Ok(Entered::Fenced)
     }
 
-    /// Reports whether one of these repeats is another event than the one that is remembered with its id.
+    /// Reports whether one of these repeats has other content than the event that is remembered with its id.
     pub(crate) async fn has_other_content(
         &self,
         tenancy: &Tenancy,
@@ -85,7 +85,7 @@ impl Connection {
         row.and_then(|row| row.get(0)).map_err(Error::of(doing))
     }
 
-    /// Commits it. It succeeds only when what was done since [`Self::enter`] is committed: not after a statement that failed,
+    /// Commits the transaction. It succeeds only when all changes since [`Self::enter`] are committed: not after a statement that failed,
     /// and not when the handler has ended the transaction.
     pub(crate) async fn commit(&self, tenancy: &Tenancy, mark: Mark) -> Result<(), Error> {
         let sql = statements::commit(tenancy.partition, mark);
@@ -101,20 +101,20 @@ impl Connection {
         }
     }
 
-    /// Reports whether nothing can be written here now.
+    /// Reports whether nothing can be written to this database now.
     pub(crate) async fn is_read_only(&self) -> Result<bool, Error> {
         let doing = "check whether the database is read-only";
         let row = self.query_one(statements::IS_READ_ONLY, &[]).await;
         row.and_then(|row| row.get(0)).map_err(Error::of(doing))
     }
 
-    /// Forgets how often an event was begun: it has been given up.
+    /// Deletes the number of times that an event was begun, after it became a dead letter.
     pub(crate) async fn forget_begun(&self, tenancy: &Tenancy, offset: i64) -> Result<(), Error> {
         let sql = statements::end(tenancy.partition, offset);
         self.batch(&sql).await.map_err(Error::of("forget that an event was begun"))
     }
 
-    /// Undoes it.
+    /// Rolls the transaction back.
     pub(crate) async fn roll_back(&self, tenancy: &Tenancy, mark: Mark) -> Result<(), Error> {
         let sql = statements::roll_back(tenancy.partition, mark);
         self.batch(&sql).await.map_err(Error::of("roll back"))

@@ -1,7 +1,7 @@
-//! By what the repeats of a topic are known, which is the same for all who consume it by one name.
+//! Way in which the repeats of a topic are recognized. It is the same for all processes that consume the topic by one name.
 //!
-//! Who takes a partition holds a shared advisory lock of the topic meanwhile, and who changes the way holds the exclusive one.
-//! So no partition is taken by a way that is not the topic's any more.
+//! A consumer that takes a partition holds a shared advisory lock of the topic meanwhile, and one that changes the way holds the exclusive
+//! lock. So no partition is taken with a way that is no longer that of the topic.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,45 +17,45 @@ use super::statements::{
 use super::tenancy::{HOLDERS_END_WITHIN, end_holders};
 use crate::event::murmur2;
 
-/// What a consumer remembers of the events that are done.
+/// Data that a consumer remembers of the events that are done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remembers {
     Ids,
     Numbers,
-    /// Positions. The topic has so many partitions, as far as this consumer knows.
+    /// Positions, with the number of the topic's partitions, as far as this consumer knows.
     #[cfg_attr(not(feature = "position"), allow(dead_code, reason = "the feature is what uses it"))]
     Positions(i32),
 }
 
-/// What makes the positions of a topic comparable.
+/// Data by which the positions of a topic are comparable.
 #[derive(Debug, Clone)]
 #[cfg_attr(not(feature = "position"), allow(dead_code, reason = "the feature is what uses it"))]
 pub(crate) struct Comparable {
-    /// Events stand where their keys put them in so many partitions.
+    /// Number of partitions among which the keys distribute the events.
     pub(crate) partitions: i32,
-    /// The database that they come from, when that is known.
+    /// Database that the events come from, if it is known.
     pub(crate) source: Arc<OnceLock<String>>,
 }
 
-/// By what repeats are known.
+/// Way in which repeats are recognized.
 #[derive(Debug)]
 pub(super) enum Way {
-    /// By positions, or by ids when they are not comparable.
+    /// By positions, or by other data if these are not comparable.
     Known(Option<Comparable>),
-    /// By something that the topic is not known by yet.
+    /// The way of the topic has to change first.
     Changes(Change),
 }
 
-/// What changes for all partitions of a topic.
+/// Change of all partitions of a topic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change {
-    /// Positions are compared from now on, of so many partitions.
+    /// Positions are compared from now on, of a topic with this number of partitions.
     ToPositions(i32),
-    /// Ids are asked from now on, for a reason.
+    /// Ids are looked up from now on, for this reason.
     ToIds(&'static str),
 }
 
-/// Begins a transaction in which the way does not change, and reads it.
+/// Begins a transaction in which the way does not change, and reads the way.
 pub(super) async fn begin(
     connection: &Connection,
     consumer: &str,
@@ -74,7 +74,7 @@ pub(super) async fn begin(
         (Remembers::Positions(count), None, _) => Way::Changes(Change::ToPositions(count)),
         (Remembers::Positions(count), Some(row), Some(false)) => {
             let partitions: i32 = row.get(0)?;
-            // A broker may not have heard yet of those that were added.
+            // A broker may not know yet of partitions that were added.
             if partitions < count {
                 return Ok(Way::Changes(Change::ToIds("partitions were added")));
             }
@@ -96,7 +96,7 @@ async fn has_positions(connection: &Connection, which: &[Parameter<'_>]) -> Resu
 }
 
 fn begin_locked(lock: &str, consumer: &str, topic: &str) -> String {
-    // Another topic with the same number waits once in a while.
+    // Another topic with the same number has to wait at times.
     let number = murmur2(format!("{consumer}/{topic}").as_bytes()).cast_signed();
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '{HOLDERS_END_WITHIN}'; \
@@ -105,8 +105,8 @@ fn begin_locked(lock: &str, consumer: &str, topic: &str) -> String {
 }
 
 impl Connection {
-    /// The database that a topic's events come from. It is this one, unless another one was first. `None` when nobody goes by
-    /// positions.
+    /// Returns the database that a topic's events come from: `source`, unless another one was stored first. Returns `None` if the topic is
+    /// not read by position.
     #[cfg(feature = "position")]
     pub(crate) async fn source(
         &self,
@@ -121,7 +121,7 @@ impl Connection {
         row.map(|row| row.get(0)).transpose().map_err(Error::of(doing))
     }
 
-    /// Changes the way by which the repeats of a topic are known. All its partitions are taken away from whoever has them.
+    /// Changes the way in which the repeats of a topic are recognized. All consumers lose their partitions of the topic.
     pub(crate) async fn change_way(&self, consumer: &str, topic: &str, change: Change) -> Result<(), Error> {
         let doing = "change how repeats are known";
         let mut locking: Option<(i32, i32)> = None;
@@ -150,8 +150,8 @@ impl Connection {
         }
     }
 
-    /// In a transaction that is not committed yet. `locking` is the partition that is waited for. `false` when another consumer
-    /// was faster.
+    /// Makes the change in a transaction that is not committed yet. `locking` is set to the partition that the transaction waits for.
+    /// Returns `false` if another consumer has already made the change.
     async fn change(
         &self,
         consumer: &str,

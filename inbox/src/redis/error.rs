@@ -1,18 +1,18 @@
 use thiserror::Error;
 
-/// What goes wrong between a service and Redis.
+/// Error of the work with Redis.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no connection.
+    /// No connection could be opened.
     #[error("cannot connect to Redis")]
     Connect(#[source] redis::RedisError),
-    /// A script failed, or its answer did not arrive.
+    /// A script failed, or its result did not arrive.
     #[error("Redis does not run the script {script}")]
     Script {
-        /// Its name.
+        /// Name of the script.
         script: &'static str,
-        /// What Redis or the connection says.
+        /// Cause, as returned by Redis or the connection.
         #[source]
         source: redis::RedisError,
     },

@@ -1,7 +1,7 @@
 //! Redis: one server, the master that Sentinel names, or a cluster.
 //!
-//! A script is one round trip, by its hash; a server that does not know it yet is given its text. All keys of a script are
-//! one key here, so a cluster has them in one slot.
+//! A script is called by its hash, in one round trip; its text is sent only to a server that does not know it yet. Each script has a single
+//! key, so a cluster has all keys of a script in one slot.
 
 mod error;
 mod script;

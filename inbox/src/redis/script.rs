@@ -1,4 +1,4 @@
-/// A script and the hash by which a server knows it.
+/// Script with the hash that identifies it on a server.
 #[derive(Debug)]
 pub(crate) struct Script {
     name: &'static str,

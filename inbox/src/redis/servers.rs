@@ -11,10 +11,10 @@ use tokio::sync::Mutex;
 use super::error::Error;
 use super::script::Script;
 
-/// How often a script is sent when the connection is lost: one that was idle may be found to be closed only then.
+/// Maximum number of attempts at a script if the connection is lost: an idle connection may be found closed only when it is used.
 const SENDS_MAX: u32 = 2;
 
-/// Where Redis is, and the connection to it, which all that is cloned from this value shares.
+/// Addresses of the Redis servers, and the connection to them, which all clones of this value share.
 #[derive(Clone)]
 pub struct Servers {
     shared: Arc<Mutex<Shared>>,
@@ -23,7 +23,7 @@ pub struct Servers {
 struct Shared {
     place: Place,
     link: Option<Link>,
-    /// So that of many who find a link broken only the first one drops it.
+    /// Number of connections opened so far. Of several callers that find a connection broken, only the first one drops it.
     opened: u64,
 }
 
@@ -40,22 +40,22 @@ enum Link {
 }
 
 impl Servers {
-    /// One server.
+    /// Creates a client of one server.
     #[must_use]
     pub fn one(client: Client) -> Self {
         Self::at(Place::One(client))
     }
 
-    /// The master that Sentinel names. When it changes, the new one is asked for.
+    /// Creates a client of the master that Sentinel names. After a change of the master it connects to the new one.
     ///
-    /// Redis copies to a replica after it has answered: what it answered last may be unknown to the new master. Only a
-    /// fence that the resource itself compares keeps an effect from being done twice then.
+    /// Redis replicates a write after it has acknowledged it: the new master may not have the last writes. Then only a fence that the
+    /// resource itself compares prevents that an effect is applied twice.
     #[must_use]
     pub fn sentinel(client: SentinelClient) -> Self {
         Self::at(Place::Sentinel(Box::new(client)))
     }
 
-    /// A cluster. The same is true of its replicas.
+    /// Creates a client of a cluster. Its replicas may lack the last writes too, as with [`Self::sentinel`].
     #[must_use]
     pub fn cluster(client: ClusterClient) -> Self {
         Self::at(Place::Cluster(Box::new(client)))
@@ -127,7 +127,7 @@ fn command(name: &str, script: &str, key: &str, arguments: &[&[u8]]) -> Cmd {
     command
 }
 
-/// Whether another connection may do better: this one is lost, or ends at a server that is no master any more.
+/// Reports whether another connection may succeed: this one is lost, or leads to a server that is no longer a master.
 fn is_of_the_link(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
         || error.is_io_error()

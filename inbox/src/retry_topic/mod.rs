@@ -1,10 +1,11 @@
-//! Topics in which events wait for another attempt, as Spring for Apache Kafka has them: one topic for each wait.
+//! Topics in which events wait for another attempt, as in Spring for Apache Kafka: one topic for each wait.
 //!
-//! Nothing waits behind such an event: **the later events of its key are handled before it.** For an order that holds
-//! through failures there is [`Retry::park`](crate::core::Retry::park).
+//! No event waits behind such an event: **the later events of its key are handled before it.** To keep the order through
+//! failures, use [`Retry::park`](crate::core::Retry::park).
 //!
 //! # References
-//! `org.springframework.kafka.retrytopic`, and `KafkaHeaders` for the names. Its numbers are those of Java's `ByteBuffer`, its
+//!
+//! `org.springframework.kafka.retrytopic`, and `KafkaHeaders` for the names. Numbers are those of Java's `ByteBuffer`,
 //! times those of `BigInteger.toByteArray`.
 
 mod record;
@@ -13,7 +14,7 @@ pub(crate) use record::{RetryRecord, is_retry_header};
 
 use std::time::Duration;
 
-/// The topics and their waits.
+/// Retry topics and their waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryTopics {
     waits: Vec<Duration>,
@@ -27,20 +28,20 @@ enum Naming {
 }
 
 impl RetryTopics {
-    /// `<topic>.<consumer>.retry.<wait>`, such as `orders.payments.retry.1m`. The consumer is part of the name, since another
-    /// consumer that read it would handle what it has not failed at.
+    /// Returns retry topics named `<topic>.<consumer>.retry.<wait>`, such as `orders.payments.retry.1m`. The consumer is
+    /// part of the name, since another consumer of the topic would handle events at which it has not failed.
     #[must_use]
     pub fn new(waits: impl IntoIterator<Item = Duration>) -> Self {
         Self { waits: waits.into_iter().collect(), naming: Naming::Outboxd }
     }
 
-    /// `<topic>-retry-<milliseconds>`, as Spring names them.
+    /// Returns retry topics named `<topic>-retry-<milliseconds>`, as in Spring.
     #[must_use]
     pub fn spring(waits: impl IntoIterator<Item = Duration>) -> Self {
         Self { waits: waits.into_iter().collect(), naming: Naming::Spring }
     }
 
-    /// The topics behind this one, in the order in which an event goes through them.
+    /// Returns the names of the retry topics of `topic`, in the order in which an event passes through them.
     #[must_use]
     pub fn names(&self, topic: &str, consumer: &str) -> Vec<String> {
         let name = |wait: &Duration| match self.naming {
@@ -50,7 +51,7 @@ impl RetryTopics {
         self.waits.iter().map(name).collect()
     }
 
-    /// Where an event of this topic goes that has failed, and how long it waits there. `None` when it has been everywhere.
+    /// Returns the next retry topic of an event that has failed, and how long it waits there. `None` after the last one.
     pub(crate) fn next(&self, topic: &str, origin: &str, consumer: &str) -> Option<(String, Duration)> {
         let names = self.names(origin, consumer);
         let next = names.iter().position(|name| name == topic).map_or(0, |at| at + 1);
@@ -58,7 +59,7 @@ impl RetryTopics {
     }
 }
 
-/// A wait in its largest unit.
+/// Formats a wait in the largest unit that divides it.
 fn short(wait: Duration) -> String {
     let millis = wait.as_millis();
     let units = [(3_600_000, "h"), (60_000, "m"), (1000, "s")];

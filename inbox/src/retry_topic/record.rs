@@ -9,22 +9,22 @@ const OFFSET: &str = "kafka_original-offset";
 const TIMESTAMP: &str = "kafka_original-timestamp";
 const MESSAGE: &str = "kafka_exception-message";
 
-/// What the headers of an event in a retry topic say.
+/// Content of the headers of an event in a retry topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RetryRecord {
-    /// Where it was read at first.
+    /// Topic from which the event was first read.
     pub(crate) topic: String,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
     pub(crate) timestamp_ms: Option<i64>,
-    /// How often it has failed.
+    /// Number of failed attempts.
     pub(crate) attempts: u32,
-    /// When it may be handled, in milliseconds since 1970.
+    /// Time before which the event must not be handled, in milliseconds since 1970.
     pub(crate) not_before_ms: i64,
 }
 
 impl RetryRecord {
-    /// That of an event that has failed, for the first time or again.
+    /// Returns the record of an event that has failed, for the first time or again.
     pub(crate) fn after(event: &Event, attempts: u32, not_before_ms: i64) -> Self {
         match Self::of(event) {
             Some(before) => Self { attempts, not_before_ms, ..before },
@@ -39,7 +39,7 @@ impl RetryRecord {
         }
     }
 
-    /// What an event's headers say, if it comes from a retry topic.
+    /// Returns the record in an event's headers; `None` if the event does not come from a retry topic.
     pub(crate) fn of(event: &Event) -> Option<Self> {
         let header = |name| event.headers.last(name);
         Some(Self {
@@ -53,7 +53,7 @@ impl RetryRecord {
         })
     }
 
-    /// The event's own headers, and those that say this.
+    /// Returns the event's own headers, and those of this record.
     pub(crate) fn headers(&self, event: &Event, error: &str) -> Headers {
         let own = event.headers.iter().filter(|header| !is_retry_header(&header.name)).cloned();
         let since = self.timestamp_ms.unwrap_or_default();
@@ -72,12 +72,13 @@ impl RetryRecord {
     }
 }
 
-/// Whether a header belongs to a retry topic and not to the event.
+/// Reports whether a header belongs to a retry topic and not to the event.
 pub(crate) fn is_retry_header(name: &str) -> bool {
     ["retry_topic-", "kafka_original-", "kafka_exception-"].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// A number of any length, as Java's `BigInteger` writes it: the highest byte first, as short as it can be.
+/// Reads a number as Java's `BigInteger` writes it: the highest byte first, as short as possible. Returns `None` for more
+/// than 8 bytes or none.
 fn integer(bytes: &[u8]) -> Option<i64> {
     let first = *bytes.first().filter(|_| bytes.len() <= 8)?;
     let sign: i64 = if first >= 0x80 { -1 } else { 0 };

@@ -2,22 +2,22 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A future that is given up when it has waited so often. It counts its waits.
+/// Future that is interrupted at a given wait, and counts its waits.
 pub(super) struct Interrupted<F> {
     future: Pin<Box<F>>,
     waits: u32,
     at: u32,
 }
 
-/// How it went.
+/// Result of an interruptible future.
 #[derive(Debug)]
 pub(super) enum Outcome<T> {
-    /// With how often it waited.
+    /// The future ended. The second value is the number of its waits.
     Ended(T, u32),
     Interrupted,
 }
 
-/// Gives the future up at this wait, from 1. It has done what comes before that wait.
+/// Interrupts the future at this wait, counted from 1. It has done the work before that wait.
 pub(super) fn interrupt<F: Future>(future: F, at: u32) -> Interrupted<F> {
     Interrupted { future: Box::pin(future), waits: 0, at }
 }

@@ -3,47 +3,47 @@ use thiserror::Error;
 use crate::event::IdError;
 use crate::postgres::{self, Connection, DriverError};
 
-/// What is wrong with a handler, or with its test.
+/// Error in a handler, or in its test.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HarnessError {
-    /// The effect is not the same when something happens on the way.
+    /// The effect differs from the undisturbed run.
     #[error(
         "the effect is another one after this: {schedule}\nin peace: {}\nnow:      {}",
         .expected.join("; "),
         .observed.join("; ")
     )]
     Different {
-        /// What was observed when nothing happened.
+        /// Observations of the undisturbed run.
         expected: Vec<String>,
-        /// What was observed this time.
+        /// Observations of the failing run.
         observed: Vec<String>,
-        /// What happened.
+        /// Schedule of the failing run.
         schedule: String,
     },
-    /// The handler fails although nothing is wrong, or fails because it was interrupted before.
+    /// The handler fails in the undisturbed run, or because it was interrupted before.
     #[error("the handler fails at the event {id}, after this: {schedule}: {error}")]
     Failed {
-        /// The event's id.
+        /// Id of the event.
         id: String,
-        /// What happened before.
+        /// Schedule before the failure.
         schedule: String,
-        /// What the handler says.
+        /// Error of the handler.
         error: String,
     },
     /// An event has no id.
     #[error(transparent)]
     Id(#[from] IdError),
-    /// A statement of the test.
+    /// A statement of the test cannot be executed.
     #[error("the statement cannot be carried out: {sql}")]
     Statement {
-        /// The statement.
+        /// SQL text of the statement.
         sql: String,
-        /// What PostgreSQL says.
+        /// Error of PostgreSQL.
         #[source]
         source: DriverError,
     },
-    /// PostgreSQL.
+    /// PostgreSQL, or the inbox's tables in it.
     #[error(transparent)]
     Postgres(#[from] postgres::Error),
     /// Another consumer took the harness's partition.
@@ -51,7 +51,7 @@ pub enum HarnessError {
     Fenced,
 }
 
-/// How a run begins and what is looked at when it is over.
+/// Start of a run, and the observations at its end.
 #[derive(Default)]
 pub(super) struct Start {
     pub(super) sql: String,
@@ -67,7 +67,7 @@ impl Start {
         connection.batch(&self.sql).await.map_err(failed)
     }
 
-    /// The effect, as text.
+    /// Returns the effect as text.
     pub(super) async fn observe(&self, connection: &Connection) -> Result<Vec<String>, HarnessError> {
         let mut observed = Vec::new();
         for sql in &self.queries {

@@ -1,11 +1,10 @@
-//! For tests of your own handlers: what happens to them when events come again, in another order, and the process ends in
-//! the middle.
+//! Tests of your own handlers under repeated events, other orders of events, and crashes of the process.
 //!
-//! A [`Harness`] needs a PostgreSQL and no Kafka. It handles the events once in peace and looks at the tables. Then it does
-//! the same again and again, from the same start: each event is interrupted at each of its awaits, after it and in its
-//! commit, as if the process had ended there; events come a second time, and twice at the same time; the keys take turns
-//! in another order. In the end the tables must be what they were. If they are not, a part of the handler's effect is
-//! outside of the transaction, or depends on the order of different keys.
+//! A [`Harness`] needs PostgreSQL and no Kafka. It handles the events once undisturbed and reads the tables. Then it repeats this
+//! from the same start: each event is interrupted at each of its awaits, after it and in its commit, as if the process had ended
+//! there; events come a second time, and twice at the same time; the keys alternate in another order. Finally the tables must have
+//! the same contents as before. If they differ, a part of the handler's effect is outside of the transaction, or depends on the
+//! order of different keys.
 //!
 //! ```no_run
 //! # use outboxd_inbox::postgres::{Connector, Transaction};
@@ -28,7 +27,7 @@ mod run;
 
 pub use judge::HarnessError;
 
-/// The former name of [`HarnessError`].
+/// Former name of [`HarnessError`].
 #[deprecated(note = "renamed to `HarnessError`")]
 pub type Mistake = HarnessError;
 
@@ -43,10 +42,10 @@ use judge::Start;
 use plan::Plan;
 use run::Run;
 
-/// Random schedules, unless told otherwise.
+/// Default number of random schedules.
 const SCHEDULES: u32 = 20;
 
-/// Tries a handler out. See the module.
+/// Test harness of a handler. See the module.
 pub struct Harness<T = Transaction> {
     connector: Connector<T>,
     start: Start,
@@ -54,7 +53,7 @@ pub struct Harness<T = Transaction> {
     seed: u64,
 }
 
-/// An event with a key, an id and a value, to be handled by a test.
+/// Creates an event with a key, an id and a value, for a test.
 #[must_use]
 pub fn event(key: &str, id: &str, value: &str) -> Event {
     let mut headers = Headers::default();
@@ -71,60 +70,60 @@ pub fn event(key: &str, id: &str, value: &str) -> Event {
 }
 
 impl<T: HandlerTransaction> Harness<T> {
-    /// In this database. The inbox's tables are made, unless they are there.
+    /// Creates a harness for this database. The inbox's tables are created if they do not exist.
     #[must_use]
     pub fn new(connector: Connector<T>) -> Self {
         Self { connector, start: Start::default(), schedules: SCHEDULES, seed: 0 }
     }
 
-    /// Statements that bring the service's tables back to where a run begins.
+    /// Sets the statements that reset the service's tables to the start of a run.
     #[must_use]
     pub fn reset(mut self, sql: &str) -> Self {
         sql.clone_into(&mut self.start.sql);
         self
     }
 
-    /// The same for what is not in the database, such as a double of another service.
+    /// Adds a function that resets state outside the database, such as a double of another service.
     #[must_use]
     pub fn reset_by(mut self, reset: impl Fn() + Send + Sync + 'static) -> Self {
         self.start.functions.push(Box::new(reset));
         self
     }
 
-    /// A query for a part of the effect. Its rows must be the same after each run, in the same order; so it names the
-    /// columns that time and chance do not change, and sorts by one of them.
+    /// Adds a query for a part of the effect. Its rows must be the same after each run, in the same order: select only columns that
+    /// do not depend on time or chance, and sort by one of them.
     #[must_use]
     pub fn observe(mut self, sql: &str) -> Self {
         self.start.queries.push(sql.to_owned());
         self
     }
 
-    /// The same for what is not in the database.
+    /// Adds a function that returns a part of the effect outside the database.
     #[must_use]
     pub fn observe_by(mut self, observe: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.start.observers.push(Box::new(observe));
         self
     }
 
-    /// How many schedules are made by chance; 20 unless told otherwise. Those that interrupt each await come before.
+    /// Sets the number of random schedules, 20 by default. The schedules that interrupt each await come before.
     #[must_use]
     pub fn schedules(mut self, count: u32) -> Self {
         self.schedules = count;
         self
     }
 
-    /// What chance begins from; 0 unless told otherwise.
+    /// Sets the seed of the random schedules, 0 by default.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Tries it with these events.
+    /// Checks the handler with these events.
     ///
     /// # Errors
     ///
-    /// The first [`HarnessError`] that is found.
+    /// Returns the first [`HarnessError`] that is found.
     pub async fn check<F, R>(&self, events: &[Event], handler: F) -> Result<(), HarnessError>
     where
         F: Fn(T, Delivery) -> R + Send + Sync + 'static,

@@ -3,31 +3,31 @@ use std::fmt;
 
 use fastrand::Rng;
 
-/// What happens to the events, in order.
+/// Schedule of a run: the steps in order.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
 }
 
-/// One thing that happens to an event, which is told by its index.
+/// Step of a schedule, for the event with this index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The process ends at this await. Behind the handler's own there are two more: before the commit, and in it.
+    /// The process ends at this await. After the handler's own awaits there are two more: before the commit, and in it.
     Interrupt { event: usize, at: u32 },
-    /// It is handled to its end; or it comes again, when it was before.
+    /// The event is handled to its end. If it was before, this is a repeat.
     Handle { event: usize },
-    /// It comes to two consumers at the same time.
+    /// Two consumers handle the event at the same time.
     HandleTwice { event: usize },
 }
 
 impl Plan {
-    /// Each event is interrupted at this await, then handled.
+    /// Creates a plan that interrupts each event at this await, then handles it.
     pub(super) fn interrupting_each(count: usize, at: u32) -> Self {
         let each = |event| [Step::Interrupt { event, at }, Step::Handle { event }];
         Self { steps: (0..count).flat_map(each).collect() }
     }
 
-    /// The events of a key stay in order; everything else is by chance.
+    /// Creates a random plan in which the events of a key stay in order.
     pub(super) fn by_chance(keys: &[Option<Vec<u8>>], awaits: &[u32], seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut lanes: BTreeMap<&Option<Vec<u8>>, VecDeque<usize>> = BTreeMap::new();
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Each event is handled, and those of a key in their order.
+        /// Each event is handled, and the events of a key are in their order.
         #[test]
         fn chance_leaves_nothing_out_and_keeps_the_order_of_keys(
             keys in prop::collection::vec(prop::option::of(0..3_u8), 0..12),

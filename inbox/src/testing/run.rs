@@ -8,7 +8,7 @@ use crate::core::PartitionId;
 use crate::event::{Event, IdScope, IdSource, Identity};
 use crate::postgres::{self, Connection, Entered, Mark, Opener, Remembers, Tenancy};
 
-/// A handler with its events, to be run again and again from the same start.
+/// Handler with its events, to be run repeatedly from the same start.
 pub(super) struct Run<'r, H> {
     opener: Opener,
     start: &'r Start,
@@ -16,12 +16,12 @@ pub(super) struct Run<'r, H> {
     handler: H,
 }
 
-/// How handling an event went.
+/// Result of handling an event.
 enum Handled {
-    /// Committed, with how often the handler waited; 0 when it had been done before.
+    /// The transaction was committed. The value is the number of the handler's waits; 0 if the event had been done before.
     Done(u32),
     Failed(Failure),
-    /// Its connection is gone.
+    /// The connection was dropped before the end.
     Interrupted,
 }
 
@@ -43,7 +43,7 @@ impl<'r, H: Handler> Run<'r, H> {
         Ok(Self { opener, start, events: events?, handler })
     }
 
-    /// Each event once; the effect, and how often the handler waited at each.
+    /// Runs each event once. Returns the effect, and the number of the handler's waits for each event.
     pub(super) async fn in_peace(&self) -> Result<(Vec<String>, Vec<u32>), HarnessError> {
         let (tenancy, connection) = self.begin().await?;
         let mut awaits = Vec::new();
@@ -57,7 +57,7 @@ impl<'r, H: Handler> Run<'r, H> {
         Ok((self.start.observe(&connection).await?, awaits))
     }
 
-    /// The effect of a plan.
+    /// Runs a plan and returns its effect.
     pub(super) async fn follow(&self, plan: &Plan) -> Result<Vec<String>, HarnessError> {
         let (tenancy, connection) = self.begin().await?;
         for step in &plan.steps {
@@ -80,7 +80,7 @@ impl<'r, H: Handler> Run<'r, H> {
         self.start.observe(&connection).await
     }
 
-    /// From the start, by a name of its own: nothing is remembered.
+    /// Resets the start and takes the partition under a new consumer name, so that no event is known as done.
     async fn begin(&self) -> Result<(Tenancy, Connection), HarnessError> {
         let connection = self.opener.connect().await?;
         self.start.reset(&connection).await?;
@@ -90,7 +90,7 @@ impl<'r, H: Handler> Run<'r, H> {
         Ok((taken.tenancy, connection))
     }
 
-    /// On a connection of its own, which is gone afterwards as with a process.
+    /// Handles an event on a connection of its own, which is dropped afterwards as with a process.
     async fn handle(&self, tenancy: &Tenancy, event: usize, at: u32) -> Result<Handled, HarnessError> {
         let Some((event, identity)) = self.events.get(event) else { return Ok(Handled::Done(0)) };
         let connection = self.opener.connect().await?;

@@ -46,7 +46,7 @@ async fn survives_with_sqlx(mut transaction: SqlxTransaction, event: Delivery) -
     Ok(())
 }
 
-/// Invariant: an event whose offset is committed is applied or a dead letter.
+/// Checks an invariant: an event whose offset is committed is applied or a dead letter.
 #[track_caller]
 fn check_nothing_is_lost(shop: &Shop<'_>, running: Running) {
     let expected: BTreeSet<String> = (0..20).map(|n| format!("event-{n}")).collect();

@@ -1,4 +1,4 @@
-//! A transaction that is being committed when its connection breaks: nobody knows whether it will be.
+//! A transaction whose connection breaks during its commit: the outcome of the commit is unknown.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};

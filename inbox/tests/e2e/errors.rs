@@ -18,7 +18,8 @@ const CONFLICT: &str = "DO $$ BEGIN RAISE EXCEPTION 'a conflict' USING ERRCODE =
 /// Conflicts before the event can be applied.
 const CONFLICTS: u32 = 3;
 
-/// A function of a service that knows nothing of the inbox. It wraps the driver's error without a context, which hides its type.
+/// Applies an event in a service's function that is independent of the inbox. It wraps the driver's error without a
+/// context, which hides its type.
 async fn apply(transaction: &Transaction, id: &str, call: u32) -> anyhow::Result<()> {
     if call < CONFLICTS {
         transaction.batch_execute(CONFLICT).await?;
@@ -35,8 +36,8 @@ async fn apply_with_sqlx(transaction: &mut SqlxTransaction, id: &str, call: u32)
     Ok(())
 }
 
-/// Invariant: a conflict between transactions is no attempt, also when its error is inside of an `anyhow::Error`. The events would
-/// be dead letters otherwise.
+/// Checks an invariant: a conflict between transactions is no attempt, also when its error is inside of an
+/// `anyhow::Error`. The events would be dead letters otherwise.
 #[track_caller]
 fn check(shop: &Shop<'_>, running: Running) {
     shop.wait_for_applied(1);

@@ -35,6 +35,7 @@ mod ledger;
 mod named;
 mod old_relays;
 mod old_ways;
+mod older_state;
 mod operator;
 mod parking;
 mod payments;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 const README: &str = include_str!("../../README.md");
 
-/// Where the modules of tests are.
+/// Folders of the test modules.
 const FOLDERS: [&str; 4] = ["tests/e2e", "tests/keys", "src", "../tests/e2e"];
 
 /// A line of a table: its first cell, and what its last one names as tests.
@@ -50,7 +50,7 @@ fn rows() -> Vec<Row> {
     README.lines().filter_map(row).collect()
 }
 
-/// Whether `path::name` is a function with a test's attribute.
+/// Returns whether `path::name` is a function with a test's attribute.
 fn exists(test: &str) -> bool {
     let Some((path, name)) = test.rsplit_once("::") else { return false };
     let file = format!("{}.rs", path.replace("::", "/"));

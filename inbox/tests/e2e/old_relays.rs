@@ -19,18 +19,18 @@ const OUTBOX: &str = "CREATE TABLE outbox (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type varchar(255) NOT NULL,
     aggregate_id varchar(255) NOT NULL, event_type varchar(255) NOT NULL, payload jsonb NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(), processed_at timestamptz)";
-/// What the usual relay asks.
+/// Query of the usual relay.
 const POLL: &str =
     "SELECT * FROM outbox WHERE processed_at IS NULL ORDER BY created_at LIMIT 100 FOR UPDATE SKIP LOCKED";
 
-/// A shop with the usual outbox.
+/// Opens a shop with the usual outbox.
 fn open() -> Shop<'static> {
     let shop = Shop::open(postgres18(), kafka());
     shop.execute(OUTBOX);
     shop
 }
 
-/// The relay for it. Events go to the topic that is named like the shop and the aggregate's type.
+/// Starts the relay for it. Events go to the topic that is named like the shop and the aggregate's type.
 fn start(shop: &Shop<'_>, more: &[(&str, &str)]) -> RelayThread {
     let topic = format!("{}.${{routedByValue}}", shop.name());
     let own = [
@@ -47,7 +47,7 @@ fn start(shop: &Shop<'_>, more: &[(&str, &str)]) -> RelayThread {
     relay
 }
 
-/// An INSERT of an event of this order.
+/// Returns an INSERT of an event of this order.
 fn insert(order: &str, event: &str) -> String {
     format!(
         "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) \
@@ -55,7 +55,7 @@ fn insert(order: &str, event: &str) -> String {
     )
 }
 
-/// What the relay has sent, when there is so much.
+/// Returns the records of the relay once there are `count`.
 fn sent(shop: &Shop<'_>, count: usize) -> Vec<crate::support::record::Record> {
     kafka().read(&format!("{}.placed", shop.name()), count)
 }
@@ -66,7 +66,8 @@ async fn connect(shop: &Shop<'_>, drivers: &mut JoinSet<()>) -> Client {
     client
 }
 
-/// D3: `created_at` is when a transaction began, and says nothing about the order of its rows or of commits.
+/// D3: `created_at` is the time at which a transaction began, and does not determine the order of its rows or of
+/// commits.
 #[test]
 fn d3_events_are_sent_in_the_order_of_their_commits() {
     let shop = open();
@@ -164,8 +165,8 @@ fn d15_the_configuration_of_the_article_runs() {
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let config = json["config"].as_object().unwrap();
     let is_missing = |key: &&str| !config.contains_key(*key);
-    // The first must be there since 2.0; without the second it looks for a plugin that PostgreSQL does not have; and the
-    // column of the key is "aggregateid" unless the third says otherwise.
+    // The first must be there since 2.0; without the second it looks for a plugin that PostgreSQL does not have; and
+    // the column of the key is "aggregateid" unless the third names another one.
     let needed = ["topic.prefix", "plugin.name", "transforms.outbox.table.field.event.key"];
     assert!(needed.iter().all(is_missing), "the old way: Debezium does not start with it");
 

@@ -14,14 +14,14 @@ use crate::support::postgres::postgres18;
 use crate::support::record::Record;
 use crate::support::wait::{DEADLINE, eventually};
 
-/// The usual table: it does not say which service has handled the event.
+/// The usual table: it does not contain the service that has handled the event.
 const REMEMBERED: &str =
     "CREATE TABLE remembered (id text PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())";
 const LOOK: &str = "SELECT FROM remembered WHERE id = $1";
 const REMEMBER: &str = "INSERT INTO remembered VALUES ($1)";
 
-/// The usual consumer: it leaves out what it cannot read, looks whether it knows the id, applies the event, and remembers the
-/// id. Then all of the records are committed.
+/// Runs the usual consumer: it skips records that it cannot read, looks for the id, applies the event, and remembers
+/// the id. Then all of the records are committed.
 fn by_hand(shop: &Shop<'_>, records: &[Record]) {
     for record in records {
         let Some((id, customer, seq)) = read(record) else { continue };
@@ -50,7 +50,7 @@ async fn connect(shop: &Shop<'_>, drivers: &mut JoinSet<()>) -> Client {
     client
 }
 
-/// D2: what has no id, or cannot be read, is left out, and its offset is committed.
+/// D2: a record that has no id, or cannot be read, is skipped, and its offset is committed.
 #[test]
 fn d2_what_cannot_be_read_is_not_dropped() {
     let shop = Shop::open(postgres18(), kafka());
@@ -71,7 +71,7 @@ fn d2_what_cannot_be_read_is_not_dropped() {
     consumer.stop();
 }
 
-/// D13: two handlers look for the id at the same time, and an error tells the second one that it was late.
+/// D13: two handlers look for the id at the same time, and the second one gets an error.
 #[test]
 fn d13_a_repeat_is_no_error() {
     let shop = Shop::open(postgres18(), kafka());

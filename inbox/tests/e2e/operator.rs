@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use outboxd::internals::cli::run_with;
 
+use crate::parking::behind_a_dead_letter;
 use crate::process::{self, Process};
 use crate::shop::{Shop, payments};
 use crate::support::kafka::kafka;
@@ -18,16 +19,12 @@ fn outboxd_process() {
     std::process::exit(run_with(command_line).code().into());
 }
 
-/// Waits until so many events are applied, and so many parked.
+/// Waits until `applied` events are applied and `parked` events are parked.
 #[track_caller]
 fn wait_for(shop: &Shop<'_>, applied: i64, parked: i64) {
     // The consumer creates the tables.
     shop.wait_for_applied(applied);
-    eventually_eq(DEADLINE, &(applied, parked), || (shop.applied_count(), parked_count(shop)));
-}
-
-fn parked_count(shop: &Shop<'_>) -> i64 {
-    shop.query("SELECT count(*) FROM inbox_parked", &[])[0].get(0)
+    eventually_eq(DEADLINE, &(applied, parked), || (shop.applied_count(), shop.parked_count()));
 }
 
 /// Runs `outboxd inbox`, which must succeed.
@@ -84,15 +81,7 @@ fn a_running_consumer_continues_behind_what_is_skipped() {
 #[test]
 fn a_running_consumer_continues_a_key_that_is_released() {
     let shop = Shop::open(postgres18(), kafka());
-    let mut events = payments(100, 5);
-    events[22].fail = "always";
-    shop.produce(&events);
-    let consumer = shop.start(&["--retry", "none", "--key-waits"]);
-    shop.wait_for_dead_letters(1);
-    wait_for(&shop, 80 + 4, 15 + 1);
-    events[22].fail = "no";
-    shop.produce(&events[22..23]);
-    eventually_eq(DEADLINE, &(15 + 2), || parked_count(&shop));
+    let (consumer, events) = behind_a_dead_letter(&shop);
     inbox(&shop, "release", &["--key", "2"]);
     wait_for(&shop, 100, 0);
     consumer.stop();

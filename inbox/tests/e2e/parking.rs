@@ -1,13 +1,10 @@
 //! Keys that wait in the table.
 
-use crate::shop::{Shop, payments};
+use crate::process::Process;
+use crate::shop::{Payment, Shop, payments};
 use crate::support::kafka::kafka;
 use crate::support::postgres::postgres18;
 use crate::support::wait::{DEADLINE, eventually, eventually_eq};
-
-fn parked_count(shop: &Shop<'_>) -> i64 {
-    shop.query("SELECT count(*) FROM inbox_parked", &[])[0].get(0)
-}
 
 #[test]
 fn what_is_parked_survives_a_kill_and_is_handled_in_order_while_offsets_go_on() {
@@ -21,12 +18,12 @@ fn what_is_parked_survives_a_kill_and_is_handled_in_order_while_offsets_go_on() 
     shop.wait_until_committed();
     first.kill();
     // All events of the other keys, and those that come before in the two.
-    assert_eq!((shop.applied_count(), parked_count(&shop)), (240 + 3 + 4, 27 + 26));
+    assert_eq!((shop.applied_count(), shop.parked_count()), (240 + 3 + 4, 27 + 26));
     shop.execute("UPDATE inbox_parked SET not_before = now()");
     let second = shop.start(&[&waits[..], &["1s"]].concat());
     let dead = shop.wait_for_dead_letters(1);
     shop.wait_for_applied(299);
-    eventually_eq(DEADLINE, &0, || parked_count(&shop));
+    eventually_eq(DEADLINE, &0, || shop.parked_count());
     second.stop();
     let given_up = events.remove(42);
     assert_eq!(dead[0].header("id"), given_up.id);
@@ -44,32 +41,39 @@ fn a_key_waits_behind_its_dead_letter_until_it_is_released() {
     shop.wait_for_dead_letters(1);
     shop.wait_until_committed();
     // Four events of the key come before the dead letter, 15 after it.
-    eventually_eq(DEADLINE, &(80 + 4, 15 + 1), || (shop.applied_count(), parked_count(&shop)));
+    eventually_eq(DEADLINE, &(80 + 4, 15 + 1), || (shop.applied_count(), shop.parked_count()));
     let mut release = shop.start(&["--release", "2"]);
     assert!(release.wait_for_exit().success(), "{}", release.log());
     shop.wait_for_applied(99);
-    eventually_eq(DEADLINE, &0, || parked_count(&shop));
+    eventually_eq(DEADLINE, &0, || shop.parked_count());
     consumer.stop();
     events.remove(22);
     shop.check(&events);
 }
 
-#[test]
-fn a_dead_letter_that_was_sent_again_is_handled_at_its_place_when_its_key_is_released() {
-    let shop = Shop::open(postgres18(), kafka());
+/// Starts a consumer of these events, whose key `2` waits behind a dead letter that was sent again.
+pub(crate) fn behind_a_dead_letter(shop: &Shop<'_>) -> (Process, Vec<Payment>) {
     let mut events = payments(100, 5);
     events[22].fail = "always";
     shop.produce(&events);
     let consumer = shop.start(&["--retry", "none", "--key-waits"]);
     shop.wait_for_dead_letters(1);
-    eventually_eq(DEADLINE, &(80 + 4, 15 + 1), || (shop.applied_count(), parked_count(&shop)));
+    // Four events of the key come before the dead letter, 15 after it.
+    eventually_eq(DEADLINE, &(80 + 4, 15 + 1), || (shop.applied_count(), shop.parked_count()));
     events[22].fail = "no";
     shop.produce(&events[22..23]);
-    eventually_eq(DEADLINE, &(15 + 2), || parked_count(&shop));
+    eventually_eq(DEADLINE, &(15 + 2), || shop.parked_count());
+    (consumer, events)
+}
+
+#[test]
+fn a_dead_letter_that_was_sent_again_is_handled_at_its_place_when_its_key_is_released() {
+    let shop = Shop::open(postgres18(), kafka());
+    let (consumer, events) = behind_a_dead_letter(&shop);
     let mut release = shop.start(&["--release", "2"]);
     assert!(release.wait_for_exit().success(), "{}", release.log());
     shop.wait_for_applied(100);
-    eventually_eq(DEADLINE, &0, || parked_count(&shop));
+    eventually_eq(DEADLINE, &0, || shop.parked_count());
     consumer.stop();
     // In the order of their numbers.
     shop.check(&events);
@@ -98,7 +102,7 @@ fn what_is_parked_goes_with_its_partition() {
     let third = shop.start(&waits);
     first.kill();
     shop.wait_for_applied(600);
-    eventually_eq(DEADLINE, &0, || parked_count(&shop));
+    eventually_eq(DEADLINE, &0, || shop.parked_count());
     second.stop();
     third.stop();
     shop.check(&events);

@@ -77,7 +77,7 @@ fn when_positions_do_not_tell_repeats_that_is_said_and_ids_are_asked() {
     shop.check(&events);
 }
 
-/// A repeat goes to another partition than before as soon as the topic has more of them.
+/// Adds partitions: a repeat goes to another partition than before as soon as the topic has more of them.
 fn grow(knows_before: bool) {
     let shop = Shop::open(postgres18(), kafka());
     // One key: nothing else was done of the other partitions.

@@ -5,12 +5,12 @@ use std::fs::{self, File};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use crate::support::wait::{DEADLINE, eventually};
-use crate::support::watcher::{Watcher, signal};
+use crate::support::watcher::{self, Watcher, signal};
 
 /// The arguments of the process that [`Process::start`] starts, one a line. outboxd takes variables that begin with its own name for keys.
 const ARGUMENTS: &str = "INBOX_TEST_ARGUMENTS";
 
-/// The command line, when this process is an example.
+/// Returns the command line if this process is an example.
 pub(crate) fn arguments() -> Option<Vec<String>> {
     let arguments = env::var(ARGUMENTS).ok()?;
     Some(["example"].into_iter().chain(arguments.lines()).map(str::to_owned).collect())
@@ -23,7 +23,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// The example that this test of the binary plays.
+    /// Starts the example that this test of the binary plays.
     pub(crate) fn start<'a>(test: &str, arguments: impl Iterator<Item = &'a str>) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["--exact", test, "--nocapture"]);
@@ -31,7 +31,7 @@ impl Process {
         Self::of(command)
     }
 
-    /// Any program.
+    /// Starts any program.
     pub(crate) fn of(mut command: Command) -> Self {
         let mut watcher = Watcher::new("outboxd-inbox-");
         let log = File::create(watcher.folder().join("log")).unwrap();
@@ -41,24 +41,24 @@ impl Process {
         Self { process, watcher }
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL and waits until the process has ended.
     pub(crate) fn kill(mut self) {
         self.process.kill().unwrap();
         self.reap();
     }
 
-    /// SIGTERM, and waits until it has left.
+    /// Sends SIGTERM and waits until the process has ended.
     pub(crate) fn stop(mut self) {
         signal(&self.process, "TERM");
         assert!(self.wait_for_exit().success(), "{}", self.log());
     }
 
-    /// SIGSTOP.
+    /// Sends SIGSTOP.
     pub(crate) fn pause(&self) {
-        signal(&self.process, "STOP");
+        watcher::pause(&self.process);
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub(crate) fn resume(&self) {
         signal(&self.process, "CONT");
     }
@@ -70,7 +70,13 @@ impl Process {
         self.reap()
     }
 
-    /// What it has said.
+    /// Reports whether it has left on its own.
+    #[allow(dead_code, reason = "the chaos needs it")]
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_some()
+    }
+
+    /// Returns its log.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.watcher.folder().join("log")).unwrap()
     }

@@ -4,20 +4,22 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use outboxd::internals::throwaway::StopMode;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
 
 use crate::process::Process;
 use crate::shop::{Payment, Shop, payments};
 use crate::support::kafka::kafka;
-use crate::support::postgres::postgres18;
+use crate::support::postgres::{postgres18, start};
 use crate::support::record::Record;
+use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
 /// Of customers with a key each.
 const CUSTOMERS: i64 = 20;
 const EVENTS: usize = 3_000;
-/// Whose handler always fails.
+/// Number of the event whose handler always fails.
 const POISON: usize = 42;
 
 fn recipe(shop: &Shop<'_>, program: &[&str]) -> Process {
@@ -27,7 +29,7 @@ fn recipe(shop: &Shop<'_>, program: &[&str]) -> Process {
     Process::of(command)
 }
 
-/// Each event is applied once and in order, whatever happens to the processes.
+/// Checks that each event is applied once and in order, whatever happens to the processes.
 fn holds(program: &[&str]) {
     let shop = Shop::open(postgres18(), kafka());
     shop.execute(outboxd_inbox::postgres::SCHEMA);
@@ -77,6 +79,25 @@ fn the_recipe_in_python_applies_each_event_once_and_in_order() {
     let program = recipes().join("python/consumer.py");
     // Debian's, which has the packages.
     holds(&["/usr/bin/python3", program.to_str().unwrap()]);
+}
+
+/// A consumer that starts, or gets partitions, while the database is away waits for it.
+#[test]
+fn the_recipe_in_python_waits_for_a_database_that_is_away() {
+    let mut postgres = start(18);
+    let shop = Shop::open(&postgres, kafka());
+    shop.execute(outboxd_inbox::postgres::SCHEMA);
+    let events = payments(200, CUSTOMERS);
+    shop.produce(&events);
+    postgres.stop(StopMode::Fast, DEADLINE).unwrap();
+    let program = recipes().join("python/consumer.py");
+    let consumer = recipe(&shop, &["/usr/bin/python3", program.to_str().unwrap()]);
+    eventually(DEADLINE, "it has partitions and no database", || consumer.log().contains("again in 0.5 s"));
+    postgres.start_again().unwrap();
+    shop.wait_for_applied(200);
+    shop.wait_until_committed();
+    consumer.stop();
+    shop.check(&events);
 }
 
 /// Copies the recipe's folder and builds it there; the folder, which is removed in the end.

@@ -20,7 +20,7 @@ pub(crate) struct RelayThread {
 }
 
 impl RelayThread {
-    /// For a shop's database, with more settings.
+    /// Starts a relay for a shop's database, with more settings.
     pub(crate) fn start(shop: &Shop<'_>, more: &[(&str, &str)]) -> Self {
         let name = shop.name();
         let own = [
@@ -35,7 +35,7 @@ impl RelayThread {
         Self::run(shop, &[], &own.iter().chain(more).copied().collect::<Vec<_>>())
     }
 
-    /// From a connector's JSON, with other servers.
+    /// Starts a relay from a connector's JSON, with other servers.
     pub(crate) fn start_from(shop: &Shop<'_>, file: &Path) -> Self {
         Self::run(shop, &[file], &[])
     }
@@ -78,7 +78,7 @@ impl Drop for RelayThread {
     fn drop(&mut self) {
         self.control.set(Target::Stop);
         if let Some(thread) = self.thread.take() {
-            // The test says what went wrong.
+            // The test reports the failure.
             drop(thread.join());
         }
     }

@@ -97,7 +97,7 @@ fn orders_are_completed_or_compensated_whatever_is_killed() {
     relay.stop().unwrap();
 }
 
-/// The first event's id and trace go through all.
+/// Checks that the first event's id and trace go through all.
 fn check_lineage(placed: &[Record], record: &Record) {
     let first = placed.iter().find(|first| first.key == record.key).unwrap();
     let headers: Value = serde_json::from_str(record.header("headers")).unwrap();

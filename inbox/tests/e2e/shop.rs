@@ -33,11 +33,11 @@ pub(crate) struct Payment {
     pub(crate) amount: i64,
     pub(crate) seq: i64,
     pub(crate) fail: &'static str,
-    /// Where it stands in the WAL, if the record says so.
+    /// Position in the WAL, if the record contains it.
     pub(crate) position: Option<i64>,
 }
 
-/// So many events of so many customers, each with a sequence of its own.
+/// Returns `count` events of `customers` customers, each with a sequence of its own.
 pub(crate) fn payments(count: i64, customers: i64) -> Vec<Payment> {
     let payment = |n: i64| Payment {
         id: format!("event-{n}"),
@@ -50,7 +50,7 @@ pub(crate) fn payments(count: i64, customers: i64) -> Vec<Payment> {
     (0..count).map(payment).collect()
 }
 
-/// The same as the relay sends them, with positions in their order.
+/// Returns the events as the relay sends them, with positions in their order.
 pub(crate) fn placed_payments(count: i64, customers: i64) -> Vec<Payment> {
     let placed = |(payment, position)| Payment { position: Some(position), ..payment };
     payments(count, customers).into_iter().zip(100..).map(placed).collect()
@@ -60,17 +60,18 @@ pub(crate) fn placed_payments(count: i64, customers: i64) -> Vec<Payment> {
 pub(crate) struct Shop<'a> {
     kafka: &'a Kafka,
     url: String,
+    admin_url: String,
     name: String,
     runtime: Runtime,
 }
 
 impl<'a> Shop<'a> {
-    /// The topic has three partitions.
+    /// Opens a shop whose topic has three partitions.
     pub(crate) fn open(postgres: &ThrowawayPostgres, kafka: &'a Kafka) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("shop_{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let shop = Self::of(postgres, kafka, &name);
-        shop.execute_at(&postgres.url("postgres"), &format!("CREATE DATABASE {}", shop.name));
+        shop.execute_as_admin(&format!("CREATE DATABASE {}", shop.name));
         shop.execute(
             "CREATE TABLE customers (id bigint PRIMARY KEY, lifetime_value bigint NOT NULL DEFAULT 0); \
              INSERT INTO customers SELECT generate_series(0, 999); \
@@ -81,10 +82,16 @@ impl<'a> Shop<'a> {
         shop
     }
 
-    /// One that is open already.
+    /// Returns a shop that is open already.
     pub(crate) fn of(postgres: &ThrowawayPostgres, kafka: &'a Kafka, name: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self { kafka, url: postgres.url(name), name: name.to_owned(), runtime }
+        Self {
+            kafka,
+            url: postgres.url(name),
+            admin_url: postgres.url("postgres"),
+            name: name.to_owned(),
+            runtime,
+        }
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -112,12 +119,12 @@ impl<'a> Shop<'a> {
         self.send(payments.iter().map(|payment| (payment, None)));
     }
 
-    /// The same, each to every partition.
+    /// Produces each event to every partition.
     pub(crate) fn produce_everywhere(&self, payments: &[Payment]) {
         self.send(payments.iter().flat_map(|payment| (0..3).map(move |number| (payment, Some(number)))));
     }
 
-    /// The same, to one partition.
+    /// Produces the events to one partition.
     pub(crate) fn produce_to(&self, partition: i32, payments: &[Payment]) {
         self.send(payments.iter().map(|payment| (payment, Some(partition))));
     }
@@ -157,17 +164,17 @@ impl<'a> Shop<'a> {
         }
     }
 
-    /// The example, with more arguments.
+    /// Starts the example with more arguments.
     pub(crate) fn start(&self, more: &[&str]) -> Process {
         self.start_as(&self.name, more)
     }
 
-    /// The same by another name.
+    /// Starts the example with another name of the consumer.
     pub(crate) fn start_as(&self, consumer: &str, more: &[&str]) -> Process {
         self.start_with(&self.url, consumer, more)
     }
 
-    /// The same with another way to the database.
+    /// Starts the example with another URL of the database.
     pub(crate) fn start_at(&self, url: &str, more: &[&str]) -> Process {
         self.start_with(url, &self.name, more)
     }
@@ -180,7 +187,7 @@ impl<'a> Shop<'a> {
         Process::start("shop::payments_process", own.iter().chain(&consumer).chain(more).copied())
     }
 
-    /// Waits until so many events are applied.
+    /// Waits until `count` events are applied.
     #[track_caller]
     pub(crate) fn wait_for_applied(&self, count: i64) {
         eventually(DEADLINE, &format!("{count} events are applied"), || self.applied_count() >= count);
@@ -190,20 +197,24 @@ impl<'a> Shop<'a> {
         self.query("SELECT count(*) FROM applied", &[])[0].get(0)
     }
 
-    /// The dead letters, when there are so many.
+    pub(crate) fn parked_count(&self) -> i64 {
+        self.query("SELECT count(*) FROM inbox_parked", &[])[0].get(0)
+    }
+
+    /// Waits until there are `count` dead letters and returns them.
     #[track_caller]
     pub(crate) fn wait_for_dead_letters(&self, count: i64) -> Vec<Record> {
         self.kafka.wait_for_count(&self.dead_letter_topic(), count);
         self.kafka.records(&self.dead_letter_topic())
     }
 
-    /// The ids of the dead letters so far.
+    /// Returns the ids of the dead letters so far.
     pub(crate) fn dead_ids(&self) -> Vec<String> {
         let dead = self.kafka.records(&self.dead_letter_topic());
         dead.iter().map(|record| record.header("id").to_owned()).collect()
     }
 
-    /// The values of the dead letters so far.
+    /// Returns the values of the dead letters so far.
     pub(crate) fn dead_values(&self) -> Vec<String> {
         let dead = self.kafka.records(&self.dead_letter_topic());
         let value = |record: &Record| {
@@ -212,12 +223,12 @@ impl<'a> Shop<'a> {
         dead.iter().map(value).collect()
     }
 
-    /// When it was applied, among all.
+    /// Returns the place of the event among all applied events.
     pub(crate) fn place_of(&self, payment: &Payment) -> i64 {
         self.query("SELECT n FROM applied WHERE event_id = $1", &[&payment.id])[0].get(0)
     }
 
-    /// Each of these was applied once and in order, and nothing else was.
+    /// Checks that each of these was applied once and in order, and nothing else was.
     #[track_caller]
     pub(crate) fn check(&self, payments: &[Payment]) {
         let mut expected: BTreeMap<i64, Vec<(String, i64)>> = BTreeMap::new();
@@ -237,7 +248,7 @@ impl<'a> Shop<'a> {
         assert_eq!(row.get::<_, i64>(0), sum);
     }
 
-    /// The same, in whatever order: that of a key ends where partitions are added.
+    /// Checks the same in any order: the order of a key ends where partitions are added.
     #[track_caller]
     pub(crate) fn check_each(&self, payments: &[Payment]) {
         let expected: BTreeMap<&str, i64> = payments.iter().map(|payment| (&*payment.id, 1)).collect();
@@ -265,17 +276,27 @@ impl<'a> Shop<'a> {
     }
 
     pub(crate) fn execute(&self, sql: &str) {
-        self.execute_at(&self.url, sql);
+        self.try_execute_at(&self.url, sql).unwrap();
     }
 
-    fn execute_at(&self, url: &str, sql: &str) {
+    /// Runs a statement in another database of the server.
+    pub(crate) fn execute_as_admin(&self, sql: &str) {
+        self.try_execute_as_admin(sql).unwrap();
+    }
+
+    pub(crate) fn try_execute_as_admin(&self, sql: &str) -> Result<(), tokio_postgres::Error> {
+        self.try_execute_at(&self.admin_url, sql)
+    }
+
+    fn try_execute_at(&self, url: &str, sql: &str) -> Result<(), tokio_postgres::Error> {
         self.runtime.block_on(async {
-            let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+            let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
             let driver = self.runtime.spawn(connection);
-            client.batch_execute(sql).await.unwrap();
+            let executed = client.batch_execute(sql).await;
             drop(client);
             drop(driver.await);
-        });
+            executed
+        })
     }
 
     pub(crate) fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Vec<Row> {

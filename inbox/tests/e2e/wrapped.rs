@@ -19,7 +19,7 @@ use crate::shop::{Shop, payments};
 use crate::support::kafka::kafka;
 use crate::support::postgres::postgres18;
 
-/// What a service has of its own: it counts its rebalances. It may forget to tell the inbox.
+/// Context of a service of its own: it counts its rebalances. It may forget to notify the inbox.
 #[derive(Default)]
 struct Context {
     rebalances: Rebalances,

@@ -9,7 +9,7 @@ use crate::support::postgres::Database;
 use crate::support::redis::redis;
 use crate::support::service::{Reply, Service};
 
-/// A service with a database of its own. Redis is shared: the keys are told apart by the database's name.
+/// A service with a database of its own. Redis is shared: the database's name distinguishes the keys.
 struct Shop {
     database: Database,
     client: Client,
@@ -118,7 +118,7 @@ async fn who_comes_while_the_first_one_is_at_work_is_asked_to_come_again() {
             }
             (first.join().unwrap(), others)
         });
-        // Whoever was the first one of all.
+        // The request that was the first one of all.
         let busy = others.iter().find(|reply| reply.status == 409);
         let refused = if first.status == 409 { &first } else { busy.expect("nobody was refused") };
         assert_eq!(refused.header("retry-after"), Some("1"), "{refused:?}");
@@ -128,8 +128,8 @@ async fn who_comes_while_the_first_one_is_at_work_is_asked_to_come_again() {
     assert_eq!(shop.count("SELECT sum(asked) FROM provider").await, 1);
 }
 
-/// The process ends between the effect and the answer. Whoever comes after the lease does it again: in the database nothing
-/// was done, and the provider knows the key.
+/// The process ends between the effect and the answer. The first request after the lease repeats the work: in the
+/// database nothing was done, and the provider recognizes the key.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_ends_in_the_middle_is_taken_over() {
     let shop = Shop::open().await;

@@ -1,4 +1,4 @@
-//! Leases: one at a time, told in time when it is over, and fenced when it was too late.
+//! Leases: one at a time, with a timely signal when it is over, and fenced when it was too late.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -38,7 +38,7 @@ async fn one_at_a_time_has_a_lease_on_postgres() {
     one_at_a_time(Leases::new(database.store().await, "one").duration(SHORT)).await;
 }
 
-/// Each works for longer than a lease lasts without a sign of life.
+/// Checks that one worker runs at a time. Each works for longer than a lease lasts without a sign of life.
 async fn one_at_a_time<S: Store>(leases: Leases<S>) {
     let inside = Arc::new(AtomicU32::new(0));
     let mut workers = JoinSet::new();
@@ -92,7 +92,7 @@ async fn an_effect_with_an_old_fence_is_refused_by_postgres() {
 
     let old = held(leases.try_acquire("report").await.unwrap());
     let old_fence = old.fence();
-    // Its process is stopped: no sign of life, and nobody looks at the signal.
+    // Its process is stopped: no sign of life, and the signal is not read.
     drop(old);
     let new = leases.acquire("report").await.unwrap();
     let transaction = next.transaction().await.unwrap();

@@ -15,7 +15,7 @@ use crate::support::redis::{RedisServer, redis};
 
 const SHORT: Duration = Duration::from_millis(200);
 
-/// The usual lock: `SET key value NX PX`.
+/// Acquires the usual lock: `SET key value NX PX`.
 async fn lock(redis: &mut MultiplexedConnection, key: &str, value: &str, lasts: Duration) -> bool {
     let lasts = u64::try_from(lasts.as_millis()).unwrap();
     let options = SetOptions::default()
@@ -77,7 +77,7 @@ async fn d7_nobody_gives_back_the_lease_of_another() {
     assert!(second.release().await.unwrap());
 }
 
-/// D8: STARTED ends while the work goes on; the one who comes late overwrites what the second one has written.
+/// D8: STARTED expires while the work is still running; the late worker overwrites the result of the second one.
 #[tokio::test(flavor = "multi_thread")]
 async fn d8_who_is_late_overwrites_nothing() {
     let mut old = connect(redis()).await;
@@ -94,7 +94,7 @@ async fn d8_who_is_late_overwrites_nothing() {
     let records = Records::new(on(&server), "d8").lease(lease);
     let begin = async || records.begin("a-1", Fingerprint::none()).await.unwrap();
     let Start::Run(first) = begin().await else { panic!("not begun") };
-    // As long as the first one is alive, nobody takes over, however long the work lasts.
+    // As long as the first one is alive, no other takes over, however long the work lasts.
     tokio::time::sleep(lease * 2).await;
     assert!(matches!(begin().await, Start::InFlight { .. }));
     // It is cut off.
@@ -197,7 +197,7 @@ async fn d11_an_effect_is_not_repeated_because_its_record_was_elsewhere() {
     assert_eq!(count(&client, "new").await, 1);
 }
 
-/// Begins as soon as nobody is at it.
+/// Begins as soon as no other attempt is running.
 async fn wait_for<S: outboxd_inbox::idempotency::Store>(records: &Records<S>) -> Start<S> {
     loop {
         match records.begin("a-1", Fingerprint::none()).await.unwrap() {
@@ -235,7 +235,7 @@ async fn d12_the_round_trips_are_as_few_as_told() {
     assert_eq!(round_trips(&server), [("eval".to_owned(), 1), ("evalsha".to_owned(), 3)].into());
 }
 
-/// Two short locks around the work, each released once on the way and once at the end.
+/// Uses two short locks around the work, each released once on the way and once at the end.
 async fn old_way(redis: &mut MultiplexedConnection, unlock: &str) {
     let release = async |redis: &mut MultiplexedConnection| {
         let mut eval = redis::cmd("EVAL");

@@ -19,7 +19,7 @@ use crate::support::postgres::Database;
 use crate::support::redis::{RedisServer, cluster};
 use crate::support::subject::{entry, key};
 
-/// Commands that came over a connection, by name; those of scripts are left out.
+/// Returns the number of commands that came over a connection, by name; those of scripts are excluded.
 pub(crate) fn round_trips(server: &RedisServer) -> BTreeMap<String, u64> {
     let info = server.info("commandstats");
     let rows = info.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="));
@@ -82,7 +82,7 @@ impl Watched {
     }
 }
 
-/// Until Redis answers again.
+/// Repeats the request until Redis answers again.
 async fn when_it_is_back<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     let answer = async {
         loop {

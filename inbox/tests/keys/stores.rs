@@ -104,7 +104,7 @@ async fn of_many_at_a_time_one_begins<S: Store>(store: Arc<S>) {
     assert_eq!(count(|begun| matches!(begun, BeginOutcome::InFlight { .. })), 199);
 }
 
-/// The claim is being finished in a transaction that is not committed yet: nobody waits for it.
+/// The claim is being finished in a transaction that is not committed yet: no request waits for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_effect_and_its_answer_are_committed_together() {
     let mut database = Database::create().await;
@@ -130,7 +130,7 @@ async fn an_effect_and_its_answer_are_committed_together() {
             assert_eq!(attempt.finish(&Outcome::Retryable).await.unwrap(), FinishOutcome::Written);
         } else {
             transaction.commit().await.unwrap();
-            // The layer tells it again, and that changes nothing.
+            // The layer reports it again, and that changes nothing.
             assert_eq!(attempt.finish(&Outcome::Retryable).await.unwrap(), FinishOutcome::AlreadyFinished);
         }
     }
@@ -176,7 +176,7 @@ async fn a_lost_connection_to_postgres_is_opened_again() {
     within.await.unwrap();
 }
 
-/// The provider is asked once, whoever comes and however often.
+/// The provider is called once, for any number of requests.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_done_once_is_done_once() {
     let lease = Duration::from_secs(2);
@@ -187,7 +187,7 @@ async fn what_is_done_once_is_done_once() {
     };
     let away = records.once("a", none, |_| charged(Err(fmt::Error.into()))).await.unwrap();
     assert!(matches!(away, OnceOutcome::Retryable(fmt::Error)), "{away:?}");
-    // Stopped where it is: nobody gives signs of life, and the next one takes over.
+    // Stopped in the middle: there are no signs of life, and the next one takes over.
     let begun = Notify::new();
     let stopped = records.once("a", none, |_| {
         begun.notify_one();

@@ -13,7 +13,7 @@ const STEPS: u32 = 60;
 /// A store without a clock gives leases for longer, since clocks differ.
 const DIFFER_MAX: Duration = Duration::from_secs(2);
 
-/// The rule beside a store. Claims are told apart by the order in which they were had.
+/// The rule beside a store. The order in which claims were obtained distinguishes them.
 struct Pair<'a, S> {
     store: &'a S,
     name: String,
@@ -91,7 +91,7 @@ impl<S: Subject> Pair<'_, S> {
         assert_eq!(self.store.finish(&stored, &ending, keep).await.unwrap(), expected, "{at}");
     }
 
-    /// One of the last three claims.
+    /// Picks one of the last three claims.
     fn pick(&self, random: &mut Rng) -> Option<(Claim, Claim)> {
         self.claims.iter().rev().nth(random.usize(..3)).cloned()
     }

@@ -2,7 +2,7 @@ use std::io;
 
 use tokio::task::spawn_blocking;
 
-/// Does what waits for a disk on a thread that nobody else waits for: the relay has one only, and it streams.
+/// Runs what waits for a disk on a thread of its own: the relay has only one, which streams.
 pub(in crate::cleanup) async fn aside<T, E>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E>

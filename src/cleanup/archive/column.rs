@@ -5,9 +5,9 @@ use tokio_postgres::types::Type;
 use crate::postgres::{Error, Sql};
 use crate::wal::Oid;
 
-/// DECIMAL of a Parquet file has so many digits at most, as far as everybody reads it.
+/// Most digits of a Parquet file's DECIMAL that all readers support.
 const DIGITS_MAX: i32 = 38;
-/// What PostgreSQL adds to the modifier of a type.
+/// Offset that PostgreSQL adds to the modifier of a type.
 const MODIFIER_HEADER: i32 = 4;
 
 /// A column of a table whose rows are archived.
@@ -18,7 +18,7 @@ pub(super) struct Column {
     pub(super) nullable: bool,
 }
 
-/// What its values are.
+/// Kind of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
@@ -43,7 +43,7 @@ pub(super) enum Kind {
     Text,
 }
 
-/// Of a domain counts what it is based on.
+/// Query for the columns. A domain counts as its base type.
 const COLUMNS: &str = "
 with recursive base(attnum, name, filled, oid, modifier) as (
     select attnum, attname::text, attnotnull, atttypid, atttypmod from pg_attribute
@@ -54,7 +54,7 @@ with recursive base(attnum, name, filled, oid, modifier) as (
 select base.name, base.filled, base.oid, base.modifier
 from base join pg_type t on t.oid = base.oid and t.typtype <> 'd' order by base.attnum";
 
-/// The columns of a table.
+/// Reads the columns of a table.
 pub(super) async fn columns(sql: &Sql, table: Oid) -> Result<Vec<Column>, Error> {
     const DOING: &str = "reading the columns that are archived";
     let get = |error| Error::sql(DOING, error);
@@ -68,8 +68,8 @@ pub(super) async fn columns(sql: &Sql, table: Oid) -> Result<Vec<Column>, Error>
         .collect()
 }
 
-/// An expression for a row of `alias` as a JSON object, each value of which is a text as PostgreSQL's types write it. A cast to
-/// `text` would write some of them otherwise.
+/// Returns an expression for a row of `alias` as a JSON object, each value of which is a text as PostgreSQL's
+/// types write it. A cast to `text` would write some of them otherwise.
 pub(super) fn expression(columns: &[Column], alias: &str) -> String {
     let columns: Vec<_> = columns
         .iter()
@@ -82,7 +82,7 @@ pub(super) fn expression(columns: &[Column], alias: &str) -> String {
 }
 
 impl Kind {
-    /// By the object id of a type and its modifier.
+    /// Returns the kind for the object id of a type and its modifier.
     fn of(oid: u32, modifier: i32) -> Self {
         match Type::from_oid(oid).unwrap_or(Type::TEXT) {
             Type::BOOL => Self::Bool,
@@ -102,7 +102,8 @@ impl Kind {
         }
     }
 
-    /// Without a precision, or where it has no place, a number is a text: nothing is rounded.
+    /// Returns the kind of a number. Without a precision, or where it does not fit, it is a text: nothing is
+    /// rounded.
     fn decimal(modifier: i32) -> Self {
         let Some(modifier) = modifier.checked_sub(MODIFIER_HEADER).filter(|modifier| *modifier >= 0) else {
             return Self::Text;

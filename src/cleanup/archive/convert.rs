@@ -10,30 +10,30 @@ use super::lines::sync_folder;
 use super::parquet::{digest, survey, write};
 use super::segment::{Found, NAMESAKES_MAX, Segment, list};
 
-/// What is done one after the other to make a Parquet file of a segment. A crash may come after each.
+/// Step of making a Parquet file of a segment. A crash may come after each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// A row was read, or written.
     Row,
-    /// There is a file that begins with a point.
+    /// A file that begins with a point exists.
     Begun,
     /// Everything is in it.
     Written,
-    /// And on the disk.
+    /// And is on the disk.
     Synced,
-    /// It has its name.
+    /// Has its name.
     Named,
     /// The segment is gone.
     Removed,
 }
 
-/// Why there is no Parquet file. The rows are in the segment.
+/// Reasons why there is no Parquet file. The rows are in the segment.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConvertError {
     /// The disk.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// What is written, or its library.
+    /// Contents, or the library.
     #[cfg(feature = "parquet")]
     #[error(transparent)]
     Parquet(#[from] ParquetError),
@@ -41,18 +41,18 @@ pub(crate) enum ConvertError {
     #[cfg(not(feature = "parquet"))]
     #[error("{}", crate::error::not_built("Parquet", "parquet"))]
     NotBuilt,
-    /// Somebody has changed the segment.
+    /// The segment was changed by another program.
     #[error("line {0} is no row with the columns that the first line names")]
     Line(u64),
-    /// Somebody has changed the segment.
+    /// The segment was changed by another program.
     #[error("its first line does not say which columns it has")]
     Header,
-    /// It goes on after the next start.
+    /// Stopped; continues after the next start.
     #[error("outboxd is told to stop")]
     Stopped,
 }
 
-/// Which segments become Parquet files.
+/// Segments that become Parquet files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
     /// Those that nothing is added to any more at this time, in seconds of Unix.
@@ -60,7 +60,7 @@ pub(crate) enum Which {
     All,
 }
 
-/// What became of a segment.
+/// Result for a segment.
 #[derive(Debug)]
 pub(crate) struct Converted {
     pub(crate) segment: PathBuf,
@@ -68,7 +68,8 @@ pub(crate) struct Converted {
     pub(crate) file: Result<Option<PathBuf>, ConvertError>,
 }
 
-/// Makes Parquet files of the segments in a folder, and takes away what crashes have left. Those that somebody else has are left.
+/// Makes Parquet files of the segments in a folder, and removes what crashes have left. Segments in use by
+/// another process are skipped.
 pub(crate) fn convert_all(
     folder: &Path,
     which: Which,
@@ -83,12 +84,12 @@ pub(crate) fn convert_all(
     Ok(all)
 }
 
-/// Makes a Parquet file of a segment that nothing is added to, unless somebody else does.
+/// Makes a Parquet file of a segment that nothing is added to, unless another process does.
 pub(super) fn convert_closed(path: &Path, stop: &CancellationToken) -> Result<Option<PathBuf>, ConvertError> {
     Ok(convert_one(path, Which::All, stop)?.flatten())
 }
 
-/// Nothing when it is left.
+/// Makes a Parquet file of a segment; returns none when the segment is skipped.
 fn convert_one(
     path: &Path,
     which: Which,
@@ -116,7 +117,8 @@ pub(super) fn finish(segment: &Segment, stop: &CancellationToken) -> Result<Opti
     convert(segment, &mut |_| if stop.is_cancelled() { Err(ConvertError::Stopped) } else { Ok(()) })
 }
 
-/// At each moment the rows are in the segment, or in a file that is whole. `on` hears of each step, and may end it.
+/// Converts a segment. At each moment the rows are in the segment, or in a file that is whole. `on` is called
+/// at each step, and may end it.
 fn convert(
     segment: &Segment,
     on: &mut dyn FnMut(Step) -> Result<(), ConvertError>,
@@ -146,7 +148,8 @@ fn convert(
     Ok(Some(path))
 }
 
-/// Where the file is to be, and whether it is there: a file of that name may have other rows. No segment has a name with such a number.
+/// Returns the path of the file, and whether it exists: a file of that name may have other rows. No segment
+/// has a name with such a number.
 fn place(segment: &Segment, made_of: &str) -> io::Result<(PathBuf, bool)> {
     let name = segment.name();
     for number in 1..=NAMESAKES_MAX {
@@ -166,10 +169,10 @@ fn unfinished(segment: &Segment) -> PathBuf {
     segment.path().with_file_name(format!(".{}{UNFINISHED}", segment.name()))
 }
 
-/// How the name of a file ends that is not whole.
+/// Suffix of an unfinished file.
 const UNFINISHED: &str = ".parquet.part";
 
-/// What a crash has left of a file whose segment is gone: somebody took that away.
+/// Removes what a crash has left of a file whose segment was removed.
 fn remove_orphans(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// So much of the end of a file is looked at for the end of a line.
+/// Bytes at the end of a file that are searched for the end of a line.
 const TAIL_BYTES: u64 = 64 << 10;
 
 /// A file with a JSON object in each line. Other processes may write to it too: each locks it while it writes.
@@ -31,8 +31,8 @@ impl Lines {
     }
 }
 
-/// Adds rows behind the last whole line of a file that nobody else writes to now. They are on the disk then; if they cannot be, none
-/// of them is in the file.
+/// Adds rows behind the last whole line of a file that no other process writes to now. They are on the disk
+/// then; if they cannot be, none of them is in the file.
 pub(super) fn append(mut file: &File, rows: &[String]) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());
@@ -51,8 +51,8 @@ pub(super) fn append(mut file: &File, rows: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the half line at the end away, and tells where the last whole line ends. What comes after it was not on the disk when a crash
-/// came, and its rows are in the table.
+/// Removes the half line at the end, and returns where the last whole line ends. What comes after it was not
+/// on the disk when a crash came, and its rows are in the table.
 pub(super) fn trim(file: &File) -> io::Result<u64> {
     let length = file.metadata()?.len();
     let end = end_of_lines(file, length)?;
@@ -79,8 +79,8 @@ fn end_of_lines(file: &File, length: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// A row in one line. A `json` value keeps the line breaks with which it was written; between its tokens a space means the same, and
-/// inside of a text JSON has none.
+/// Returns a row in one line. A `json` value retains the line breaks with which it was written; between its
+/// tokens a space means the same, and inside of a text JSON has none.
 pub(super) fn one_line(row: &str) -> Cow<'_, str> {
     if memchr::memchr2(b'\n', b'\r', row.as_bytes()).is_none() {
         return Cow::Borrowed(row);
@@ -88,7 +88,7 @@ pub(super) fn one_line(row: &str) -> Cow<'_, str> {
     Cow::Owned(row.replace(['\n', '\r'], " "))
 }
 
-/// A file is found after a crash when its folder is on the disk too.
+/// Syncs the folder of a file: after a crash the file is found only if its folder is on the disk too.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()

@@ -1,4 +1,4 @@
-//! Where rows are kept that are taken away.
+//! Archives of deleted rows.
 //!
 //! ```text
 //! batch ─▶ file of lines, on the disk ─▶ DELETE commits ─▶ … ─▶ nothing is added any more ─▶ Parquet file, on the disk ─▶ lines are removed
@@ -38,7 +38,7 @@ use lines::Lines;
 use segments::Segments;
 pub(crate) use whole::{PartitionArchive, WholeForm, settle};
 
-/// Where rows go before they are gone.
+/// Destination of rows before they are deleted.
 #[derive(Debug)]
 pub(crate) enum Archive {
     /// Nowhere.
@@ -53,7 +53,7 @@ pub(crate) enum Archive {
 }
 
 impl Archive {
-    /// Opens what the options say, for the rows of a table.
+    /// Opens the configured archive, for the rows of a table.
     pub(crate) async fn open(
         (sql, options): (&Sql, &CleanupOptions),
         leaf: &Leaf,
@@ -73,7 +73,7 @@ impl Archive {
         Ok(Self::Lines(folder.join(file_name(&leaf.name, unix_seconds())), None))
     }
 
-    /// Where the rows are now, as far as they are in files.
+    /// Returns where the rows are now, as far as they are in files.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         match self {
             Self::None | Self::Table(_) => Vec::new(),
@@ -82,13 +82,13 @@ impl Archive {
         }
     }
 
-    /// Whether the rows of a batch must be kept before it may commit.
+    /// Returns whether the rows of a batch must be archived before it may commit.
     pub(super) const fn is_files(&self) -> bool {
         matches!(self, Self::Lines(..) | Self::Segments(_))
     }
 
-    /// The statement that takes rows of `leaf` away, where `delete` deletes them as `gone`. It returns a row for each, with a text
-    /// where a file wants it.
+    /// Returns the statement that deletes rows of `leaf`, where `delete` deletes them as `gone`. It returns a
+    /// row for each, with a text where a file wants it.
     pub(super) fn statement(&self, delete: &str, leaf: &Leaf) -> String {
         match self {
             Self::None => format!("{delete} returning null::text"),
@@ -105,8 +105,9 @@ impl Archive {
         }
     }
 
-    /// Refuses rows that were deleted in a transaction that is open, when their table has other columns by now than those that are kept.
-    /// Nobody can change them before that transaction ends. A line names its columns itself.
+    /// Refuses rows that were deleted in a transaction that is open, when their table has other columns by
+    /// now than those that are archived. The columns cannot be changed before that transaction ends. A line
+    /// names its columns itself.
     pub(super) async fn admit(&self, sql: &Sql, leaf: &Leaf) -> Result<(), PassError> {
         let same = match self {
             Self::None | Self::Lines(..) => true,
@@ -116,7 +117,7 @@ impl Archive {
         if same { Ok(()) } else { Err(PassError::Changed) }
     }
 
-    /// Keeps the rows of a batch; they are on the disk then. If they cannot be, none of them is kept.
+    /// Stores the rows of a batch; they are on the disk then. If they cannot be, none of them is stored.
     pub(super) async fn keep(&mut self, rows: Vec<String>) -> Result<(), PassError> {
         match self {
             Self::None | Self::Table(_) => Ok(()),
@@ -135,7 +136,7 @@ impl Archive {
         }
     }
 
-    /// Makes a Parquet file of what nothing is to be added to any more.
+    /// Makes a Parquet file of a segment that nothing is added to any more.
     pub(super) async fn rotate(&mut self, stop: &CancellationToken) -> Result<(), PassError> {
         match self {
             Self::None | Self::Table(_) | Self::Lines(..) => Ok(()),
@@ -143,7 +144,7 @@ impl Archive {
         }
     }
 
-    /// Nothing is added any more.
+    /// Closes the archive, to which nothing is added any more.
     pub(crate) async fn close(&mut self, stop: &CancellationToken) -> Result<(), PassError> {
         match self {
             Self::None | Self::Table(_) | Self::Lines(..) => Ok(()),
@@ -153,7 +154,7 @@ impl Archive {
 }
 
 impl ArchiveTo {
-    /// The table as SQL wants it: `schema.table` or `table`.
+    /// Returns the table, quoted for SQL: `schema.table` or `table`.
     pub(crate) fn table(&self) -> String {
         let Self::Table(table) = self else { return String::new() };
         match table.split_once('.') {
@@ -177,17 +178,17 @@ impl CleanupOptions {
     }
 }
 
-/// One file an hour and table.
+/// Returns the name of the file of an hour and table.
 fn file_name(table: &str, seconds: u64) -> String {
     format!("{}-{}.ndjson", plain(table), seconds / 3_600 * 3_600)
 }
 
-/// The time of day, and of years.
+/// Returns the present time in seconds since 1970.
 fn unix_seconds() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(0, |age| age.as_secs())
 }
 
-/// A name without what a file's may not have.
+/// Returns a name without the characters that a file's name may not have.
 fn plain(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
     name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()

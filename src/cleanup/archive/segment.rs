@@ -10,25 +10,27 @@ use super::convert::ConvertError;
 use super::lines::{append, sync_folder, trim};
 use super::plain;
 
-/// How the name of a segment ends: in front of it stands the name of the Parquet file.
+/// Suffix of a segment's name, behind the name of the Parquet file.
 pub(super) const SUFFIX: &str = ".parquet.ndjson";
-/// Nothing is added any more to a segment with so many bytes, or after so many seconds.
+/// Number of bytes at which nothing is added to a segment any more; it also has a limit of seconds.
 pub(super) const SEGMENT_BYTES: u64 = 256 << 20;
 pub(super) const SEGMENT_SECONDS: u64 = 3_600;
-/// So many files of one name there may be.
+/// Most files of one name.
 pub(super) const NAMESAKES_MAX: u32 = 1_000;
 
 /// The first line of a segment: what it takes to make a Parquet file of it, also when the table is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Header {
-    /// As messages name it.
+    /// Name for messages.
     pub(super) table: String,
     pub(super) columns: Vec<Column>,
-    /// When it was begun, in seconds of Unix. A whole partition has none: nothing is ever added to it.
+    /// Time at which it was begun, in seconds of Unix. A whole partition has none: nothing is ever added to
+    /// it.
     pub(super) since: Option<u64>,
 }
 
-/// A file that rows go to until a Parquet file is made of it. Whoever has it has a lock on it, until the end of the process at the latest.
+/// A file that rows go to until a Parquet file is made of it. Its process has a lock on it, until its end at
+/// the latest.
 #[derive(Debug)]
 pub(super) struct Segment {
     path: PathBuf,
@@ -36,30 +38,30 @@ pub(super) struct Segment {
     header: Header,
 }
 
-/// What is found under the name of a segment.
+/// Result of opening the name of a segment.
 #[derive(Debug)]
 pub(super) enum Found {
     Segment(Segment),
     /// A crash came before its first line: there never was a row in it.
     Empty(PathBuf),
-    /// Somebody else has it, or it is gone.
+    /// In use by another process, or gone.
     Taken,
 }
 
 impl Header {
-    /// Its line, with the end.
+    /// Returns its line, with the end.
     pub(super) fn line(&self) -> io::Result<String> {
         Ok(serde_json::to_string(self)? + "\n")
     }
 
-    /// A name for its segment, and for the Parquet file.
+    /// Returns a name for its segment, and for the Parquet file.
     fn name(&self) -> String {
         format!("{}-{}", plain(&self.table), self.since.unwrap_or_default())
     }
 }
 
 impl Segment {
-    /// Goes on with a segment for such rows, or begins one.
+    /// Continues a segment for such rows, or begins one.
     pub(super) fn open(folder: &Path, header: Header) -> io::Result<Self> {
         let now = header.since.unwrap_or_default();
         for path in list(folder)? {
@@ -67,7 +69,7 @@ impl Segment {
             {
                 continue;
             }
-            // One that cannot be read is told when it is to become a Parquet file.
+            // An unreadable one is reported when it must become a Parquet file.
             let Ok(Found::Segment(found)) = Self::claim(&path) else { continue };
             let is_for = found.header.table == header.table && found.header.columns == header.columns;
             if is_for && !found.is_due(now)? {
@@ -87,7 +89,7 @@ impl Segment {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             }
-            // Somebody may have taken it away as an empty one meanwhile.
+            // Another process may have removed it as an empty one meanwhile.
             let Some(file) = lock(&path)? else { continue };
             let mut line = header.line()?;
             line.truncate(line.trim_end().len());
@@ -98,7 +100,7 @@ impl Segment {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("too many files begin with {name}")))
     }
 
-    /// Takes a segment for itself.
+    /// Locks a segment for this process.
     pub(super) fn claim(path: &Path) -> Result<Found, ConvertError> {
         let Some(file) = lock(path)? else { return Ok(Found::Taken) };
         if trim(&file)? == 0 {
@@ -122,7 +124,7 @@ impl Segment {
         &self.header.columns
     }
 
-    /// The name of the Parquet file, without its ending.
+    /// Returns the name of the Parquet file, without its ending.
     pub(super) fn name(&self) -> String {
         let name = self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         name.strip_suffix(SUFFIX).map(str::to_owned).unwrap_or(name)
@@ -137,14 +139,14 @@ impl Segment {
         Ok(self.file.metadata()?.len() >= SEGMENT_BYTES)
     }
 
-    /// Whether nothing is added to it any more.
+    /// Returns whether nothing is added to it any more.
     pub(super) fn is_due(&self, now: u64) -> io::Result<bool> {
         let Some(since) = self.header.since else { return Ok(true) };
         Ok(now.saturating_sub(since) >= SEGMENT_SECONDS || self.is_full()?)
     }
 }
 
-/// The segments of a folder, the oldest first as far as their names say it.
+/// Returns the segments of a folder, the oldest first by their names.
 pub(super) fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -159,7 +161,7 @@ pub(super) fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Locks a file, if nobody has it and it is still what is found under the name.
+/// Locks a file, if it is free and its name still leads to it.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     let file = match OpenOptions::new().read(true).append(true).open(path) {
         Ok(file) => file,

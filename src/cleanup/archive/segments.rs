@@ -41,7 +41,7 @@ impl Segments {
         self.done.iter().cloned().chain(open).collect()
     }
 
-    /// Whether the table still has the columns that rows are kept with.
+    /// Returns whether the table still has the columns with which rows are archived.
     pub(super) async fn has_columns(&self, sql: &Sql) -> Result<bool, Error> {
         Ok(columns(sql, self.oid).await? == self.columns)
     }

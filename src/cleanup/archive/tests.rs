@@ -7,10 +7,11 @@ use super::column::{Column, Kind};
 use super::segment::SUFFIX;
 use super::*;
 
-/// So long the relay may wait before the test says that it did.
+/// Longest wait of the relay until the test reports it.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Whether something else is done while rows are written to a file that a thread holds back: a lock stands for a slow disk.
+/// Returns whether another task runs while rows are written to a file that a thread locks: the lock stands
+/// for a slow disk.
 fn others_go_on(archive: &mut Archive, file: &std::path::Path) -> bool {
     let held = OpenOptions::new().append(true).create(true).open(file).unwrap();
     held.lock().unwrap();

@@ -12,12 +12,12 @@ use crate::cleanup::options::ArchiveFormat;
 use crate::postgres::{Error, Sql};
 use crate::wal::Oid;
 
-/// How the rows of a partition are to be written.
+/// Form of a partition's rows.
 #[derive(Debug, Clone)]
 pub(crate) enum WholeForm {
-    /// As they stay.
+    /// Final form.
     Ndjson,
-    /// As a segment, of which a Parquet file is made when the partition is gone.
+    /// A segment, of which a Parquet file is made when the partition is gone.
     Parquet(Header),
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct PartitionArchive {
 }
 
 impl WholeForm {
-    /// By the columns that the partition has while nobody can change them.
+    /// Makes the form from the columns of the partition while they are locked.
     pub(crate) async fn of(
         sql: &Sql,
         format: ArchiveFormat,
@@ -47,7 +47,7 @@ impl WholeForm {
         }
     }
 
-    /// A row of `alias` as a line.
+    /// Returns the expression of a row of `alias` as a line.
     pub(crate) fn expression(&self, alias: &str) -> String {
         match self {
             Self::Ndjson => format!("row_to_json({alias})::text"),
@@ -70,7 +70,7 @@ impl PartitionArchive {
         Ok(Self { file, unfinished, folder: folder.to_owned(), name, suffix })
     }
 
-    /// More rows, each as a JSON object.
+    /// Adds rows, each a JSON object.
     pub(crate) fn keep(mut self, rows: &[String]) -> io::Result<Self> {
         for row in rows {
             writeln!(self.file, "{}", one_line(row))?;
@@ -78,12 +78,12 @@ impl PartitionArchive {
         Ok(self)
     }
 
-    /// There is no file then.
+    /// Removes the unfinished file.
     pub(crate) fn give_up(self) -> io::Result<()> {
         fs::remove_file(&self.unfinished)
     }
 
-    /// Everything is on the disk then, under the file's name.
+    /// Finishes the file: everything is on the disk then, under the file's name.
     pub(crate) fn finish(mut self) -> io::Result<PathBuf> {
         self.file.flush()?;
         self.file.get_ref().sync_all()?;
@@ -93,7 +93,7 @@ impl PartitionArchive {
         Ok(path)
     }
 
-    /// A name that no file has, unless it has the same rows: what is in an archive is nowhere else.
+    /// Returns a name that no file has, unless it has the same rows: what is in an archive is nowhere else.
     fn path(&self) -> io::Result<PathBuf> {
         for number in 1..=NAMESAKES_MAX {
             let again = if number == 1 { String::new() } else { format!("-{number}") };

@@ -11,7 +11,7 @@ pub(crate) enum KeyType {
     Local,
 }
 
-/// Where a range begins or ends.
+/// Begin or end of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Bound {
     Number(i64),
@@ -26,7 +26,7 @@ pub(crate) struct Range {
 }
 
 impl KeyType {
-    /// Of a type by PostgreSQL's name.
+    /// Returns the key type for a type by PostgreSQL's name.
     pub(super) fn of(name: &str) -> Option<Self> {
         match name {
             "smallint" | "integer" | "bigint" => Some(Self::Number),
@@ -48,7 +48,8 @@ impl KeyType {
 }
 
 impl Range {
-    /// Reads what `pg_get_expr` says of a partition. None for the default partition, several columns, and what is no such value.
+    /// Parses the output of `pg_get_expr` for a partition. Returns none for the default partition, several
+    /// columns, and other values.
     pub(super) fn read(text: &str, key: KeyType) -> Option<Self> {
         let (lower, upper) =
             text.strip_prefix("FOR VALUES FROM (")?.strip_suffix(')')?.split_once(") TO (")?;
@@ -61,7 +62,7 @@ impl Range {
 }
 
 impl Bound {
-    /// As SQL wants it.
+    /// Returns the literal for SQL.
     pub(super) fn literal(self, key: Option<KeyType>) -> String {
         match self {
             Self::Number(number) => format!("'{number}'"),

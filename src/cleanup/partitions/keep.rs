@@ -12,19 +12,19 @@ use crate::cleanup::pass::{NO_COLUMN, PAGES, Pass, PassError};
 use crate::error::chain;
 use crate::postgres::Error;
 
-/// So many bytes of rows are fetched together for a file, unless rows become wider all of a sudden.
+/// Most bytes of rows that are fetched together for a file, unless rows suddenly become wider.
 const FETCH_BYTES: usize = 4 << 20;
 
-/// What became of an archive.
+/// Result of archiving.
 #[derive(Debug)]
 pub(super) enum Kept {
     /// All rows are in it: in this file, if it is one.
     Whole(Option<PathBuf>),
-    /// Somebody waits for the partition, so it was given up.
+    /// Given up, because another session waits for the partition.
     Awaited,
 }
 
-/// How many rows are fetched next.
+/// Number of rows of the next fetch.
 #[derive(Debug, Clone, Copy)]
 struct Portion {
     rows: u32,
@@ -34,12 +34,12 @@ struct Portion {
 }
 
 impl Portion {
-    /// One row, as nothing is known of them.
+    /// Returns the first portion: one row, as nothing is known of them.
     const fn first(rows_max: u32) -> Self {
         Self { rows: 1, rows_max, widest: 0 }
     }
 
-    /// After a portion whose widest row has so many bytes.
+    /// Returns the portion after one whose widest row has this number of bytes.
     fn after(self, widest: usize) -> Self {
         let widest = widest.max(self.widest / 2);
         let fit = u32::try_from(FETCH_BYTES / widest.max(1)).unwrap_or(u32::MAX);
@@ -49,7 +49,7 @@ impl Portion {
 }
 
 impl Pass<'_> {
-    /// Puts the rows where they are to be kept.
+    /// Copies the rows to the archive.
     pub(super) async fn keep_partition(&self, partition: &Partition) -> Result<Kept, PassError> {
         match &self.options.archive {
             Some(to) if self.options.partitions == Partitions::Drop => match to {
@@ -63,8 +63,8 @@ impl Pass<'_> {
         }
     }
 
-    /// A few pages at a time, as in a file. Nobody can alter the partition meanwhile: a column that is not there is one that the archive
-    /// lacks.
+    /// Copies the rows into a table, a few pages at a time. The partition cannot be altered meanwhile: a
+    /// column that is missing is one that the archive lacks.
     async fn keep_in_table(&self, partition: &Partition, table: &str) -> Result<Kept, PassError> {
         const DOING: &str = "moving a partition into the archive";
         let columns: Vec<_> =
@@ -94,7 +94,8 @@ impl Pass<'_> {
         Ok(Kept::Whole(None))
     }
 
-    /// A portion at a time: between two of them we see whether somebody waits.
+    /// Writes the rows to a file, a portion at a time: between two of them it checks whether another session
+    /// waits.
     async fn keep_in_file(&self, partition: &Partition, folder: &Path) -> Result<Kept, PassError> {
         const DOING: &str = "archiving a partition";
         let get = |error| Error::sql(DOING, error);
@@ -122,20 +123,24 @@ impl Pass<'_> {
         Ok(Kept::Whole(Some(aside(move || file.finish()).await?)))
     }
 
-    /// The partition is gone: where its rows are. If no Parquet file can be made now, it is tried again in the next pass.
+    /// Returns where the rows of a partition are that is gone. If no Parquet file can be made now, it is
+    /// tried again in the next pass.
     pub(super) async fn settle(&self, file: PathBuf, stop: &CancellationToken) -> PathBuf {
         let (segment, stop) = (file.clone(), stop.clone());
         match archive::aside(move || settle(segment, &stop)).await {
             Ok(path) => path,
             Err(error) => {
                 let error = chain(&error);
-                tracing::warn!(file = %file.display(), error, "no Parquet file is made of an archive; its rows are safe");
+                tracing::warn!(
+                    file = %file.display(), error,
+                    "cannot convert an archive to Parquet; its rows are safe"
+                );
                 file
             }
         }
     }
 
-    /// No other cluster, database or table has this one.
+    /// Returns a name that is unique for the cluster, database and table.
     async fn file_name(&self, partition: &Partition) -> Result<String, Error> {
         const DOING: &str = "reading which server this is";
         let text = "select s.system_identifier::text, d.oid::text from pg_control_system() s, pg_database d

@@ -9,10 +9,11 @@ use super::tree::Tree;
 use crate::cleanup::pass::YIELDED;
 use crate::postgres::{Error, Sql};
 
-/// So long the server may look through the default partition at most.
+/// Longest time for which the server may search the default partition.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// What `LIKE` and `ATTACH` do not copy, as statements: storage parameters, those of TOAST too, privileges, and the replica identity.
+/// Statements for what `LIKE` and `ATTACH` do not copy: storage parameters, those of TOAST too, privileges,
+/// and the replica identity.
 const AS_THE_NEWEST: &str = "
 with newest as (select * from pg_class where oid = $1),
      stored as (select '' as prefix, unnest(reloptions) as option from newest
@@ -68,8 +69,9 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes a table beside the outbox and attaches it, which keeps nobody from writing unless there is a default partition.
-    /// `CREATE TABLE … PARTITION OF` would wait for everybody who writes, and everybody after that for it. Says why not.
+    /// Makes a table beside the outbox and attaches it, which blocks no writers unless there is a default
+    /// partition. `CREATE TABLE … PARTITION OF` would wait for all writers, and all later writers for it.
+    /// Returns the reason if it fails.
     async fn make_one(&self, sql: &Sql, coming: &Coming) -> Result<Option<String>, Error> {
         let Err(error) = self.try_to_make(sql, coming).await else { return Ok(None) };
         let text = crate::error::chain(&error);
@@ -92,11 +94,11 @@ impl Tree {
         sql.execute(DOING, &texts.join("; ")).await
     }
 
-    /// The statements that make a partition.
+    /// Returns the statements that create a partition.
     fn making(&self, coming: &Coming) -> String {
         let (table, partition) = (self.table.quoted(), self.quoted_name_of(coming));
         let (lower, upper) = (coming.lower.literal(self.key), coming.upper.literal(self.key));
-        // Whoever writes to the default partition waits while the server looks for rows of this range in it.
+        // Writers to the default partition wait while the server searches it for rows of this range.
         let limit = self.default.as_ref().map_or_else(String::new, |_| {
             format!(
                 "select set_config('statement_timeout', {0}::text, true) from pg_settings
@@ -116,13 +118,14 @@ impl Tree {
         format!("{}.{}", escape_identifier(&self.table.schema), escape_identifier(&coming.name))
     }
 
-    /// As messages name a partition that is to come.
+    /// Returns the name of a coming partition for messages.
     pub(crate) fn name_of(&self, coming: &Coming) -> String {
         format!("{}.{}", self.table.schema, coming.name)
     }
 }
 
-/// Why a partition could not be made, beside this default partition; none when it is for the connection.
+/// Returns why a partition could not be created, beside this default partition; none when the connection
+/// failed.
 fn unmade(state: &str, text: &str, default: Option<&str>) -> Option<String> {
     match (state, default) {
         (state, _) if is_of_the_connection(state) => None,

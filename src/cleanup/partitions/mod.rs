@@ -1,11 +1,12 @@
-//! Partitions of an outbox: those of which every row is proven go as a whole, and those that will be needed are made.
+//! Partitions of an outbox: those whose rows are all proven to be sent are dropped as a whole, and those that
+//! will be needed are created.
 //!
 //! ```text
-//! over? ─▶ a look without a lock ─▶ a lock: nobody writes ─▶ the same look again ─▶ archive ─▶ DROP or DETACH ─▶ commit
-//!                                                              └──── somebody waits for it: rollback ────┘
+//! over? ─▶ a check without a lock ─▶ a lock: no writers ────▶ the same check again ─▶ archive ─▶ DROP or DETACH ─▶ commit
+//!                                                              └──── a session waits for it: rollback ───┘
 //! ```
 //!
-//! Whether a partition is over says when it is worth a look, by a clock or by later rows. Whether it goes says the proof alone.
+//! A clock or later rows decide when a partition is checked. Only the proof decides whether it is dropped.
 
 mod bounds;
 mod keep;

@@ -2,7 +2,7 @@
 
 use crate::cleanup::model::{Bug as Sound, World};
 
-/// What a wrong implementation would do.
+/// Bug of a wrong implementation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bug {
     None,
@@ -18,7 +18,7 @@ enum Bug {
     ByTheClock,
 }
 
-/// How many rows were not sent when their partition went; none when it stayed.
+/// Returns the number of rows that were not sent when their partition was dropped; none when it stayed.
 fn lost(seed: u64, bug: Bug) -> Option<usize> {
     let mut world = World::new(seed);
     (0..200).for_each(|_| world.step());
@@ -52,7 +52,7 @@ fn lost(seed: u64, bug: Bug) -> Option<usize> {
     proven.then(|| world.not_sent())
 }
 
-/// Partitions that went, and rows of them that were not sent.
+/// Returns the number of partitions that were dropped, and of their rows that were not sent.
 fn all(bug: Bug) -> (usize, usize) {
     let gone: Vec<_> = (0..3_000).filter_map(|seed| lost(seed, bug)).collect();
     (gone.len(), gone.iter().sum())

@@ -7,19 +7,20 @@ use crate::cleanup::options::Partitions;
 use crate::cleanup::pass::{Pass, YIELDED};
 use crate::postgres::Error;
 
-/// So long the application's inserts wait for us at most, each time that we ask for the whole outbox.
+/// Longest time for which the application's inserts wait, at each lock of the whole outbox.
 const WAIT_MAX: Duration = Duration::from_millis(100);
-/// So often we ask, and so long we leave them alone in between.
+/// Number of attempts, and the pause between them, in which the inserts run.
 const ATTEMPTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(200);
-/// For the lock on a partition, while we hold no other, we wait this part of `deadlock_timeout` at most: the server looks for deadlocks
-/// after that time, and may then end somebody else.
+/// Part of `deadlock_timeout` for which a lock on a partition is waited for, with no other lock: the server
+/// looks for deadlocks after that time, and may then end another transaction.
 pub(super) const DEADLOCK_SHARE: u32 = 2;
-/// To take a partition away there are three locks to wait for (the outbox, the partition, the default one) while we hold what somebody
-/// may want, so that all three waits together must be shorter.
+/// The same part for each of three locks (the outbox, the partition, the default one) that removing a
+/// partition waits for while it has some that another session may want, so that all three waits together must
+/// be shorter.
 const DEADLOCK_SHARE_EACH: u32 = 4;
 
-/// What limits each wait for a lock in this transaction.
+/// Returns the statement that limits each wait for a lock in this transaction.
 pub(super) fn limit(wait: Duration, share: u32) -> String {
     let wait = wait.as_millis();
     format!(
@@ -29,12 +30,14 @@ pub(super) fn limit(wait: Duration, share: u32) -> String {
 }
 
 impl Pass<'_> {
-    /// Needs the whole outbox for a moment, for which the application's inserts would wait: so not for long, and again later. False
-    /// when there was no such moment, or somebody waits for what we hold.
+    /// Removes a partition, which needs the whole outbox for a moment, for which the application's inserts
+    /// would wait: so not for long, and again later. Returns false when there was no such moment, or another
+    /// session waits for the partition.
     ///
-    /// Whoever writes late to the partition has the outbox, which we ask for, and waits for the partition, which we have. If he had
-    /// waited as long as `deadlock_timeout` while we wait too, the server would end his transaction. So we do not ask while he waits,
-    /// and ask for less time than that.
+    /// A late writer to the partition has the outbox, which this transaction requests, and waits for the
+    /// partition, which this transaction has. If the writer had waited as long as `deadlock_timeout` while
+    /// this transaction waits too, the server would end the writer's transaction. So nothing is requested
+    /// while a writer waits, and the wait is shorter than that.
     pub(super) async fn remove(&self, tree: &Tree, partition: &Partition) -> Result<bool, Error> {
         let (quoted, table) = (partition.quoted(), tree.table.quoted());
         let statement = match self.options.partitions {
@@ -44,7 +47,7 @@ impl Pass<'_> {
         self.attempt(partition, &statement).await
     }
 
-    /// Whether there is such a moment. Everything is let go again.
+    /// Returns whether there is such a moment, and releases all locks.
     pub(super) async fn has_moment(&self, tree: &Tree, partition: &Partition) -> Result<bool, Error> {
         let (quoted, table) = (partition.quoted(), tree.table.quoted());
         // As `DROP` does: first the outbox, then the partition.
@@ -76,7 +79,7 @@ impl Pass<'_> {
         Ok(false)
     }
 
-    /// Whether somebody waits for a partition, most often to write to it.
+    /// Returns whether another session waits for a partition, most often to write to it.
     pub(super) async fn is_awaited(&self, partition: &Partition) -> Result<bool, Error> {
         const DOING: &str = "looking who waits for a partition";
         const WAITING: &str = "

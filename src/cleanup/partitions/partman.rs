@@ -2,10 +2,10 @@ use postgres_protocol::escape::escape_identifier;
 
 use crate::postgres::{Error, Sql, TableFacts};
 
-/// Who makes and drops the partitions of a table.
+/// Program that creates and drops the partitions of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Manager {
-    /// Nobody that we know of.
+    /// None that is known.
     Nobody,
     /// `pg_partman`.
     Partman(Partman),
@@ -16,18 +16,19 @@ pub(crate) enum Manager {
     },
 }
 
-/// What `pg_partman` does with a table.
+/// Settings of `pg_partman` for a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Partman {
-    /// Its table of settings, as SQL wants it.
+    /// Its table of settings, quoted for SQL.
     pub(crate) config: String,
-    /// After this time, or so many numbers, it takes partitions away.
+    /// Time, or number, after which it removes partitions.
     pub(crate) retention: Option<String>,
-    /// It detaches them, or moves them to another schema, and drops nothing.
+    /// True if it detaches them, or moves them to another schema, and drops nothing.
     pub(crate) keeps_table: bool,
 }
 
-/// By its form, wherever it was installed: nothing else has it, and who takes another for it leaves the partitions alone.
+/// Query that finds it by its form, wherever it was installed: no other table has that form, and a mistake
+/// only leaves the partitions unchanged.
 const CONFIGS: &str = "
 select n.nspname::text from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.relname = 'part_config' and c.relkind = 'r'
@@ -36,7 +37,7 @@ order by 1";
 const INSUFFICIENT_PRIVILEGE: &str = "42501";
 
 impl Manager {
-    /// Why outboxd leaves the partitions to it.
+    /// Returns why outboxd leaves the partitions to it.
     pub(crate) fn reason(&self) -> Option<String> {
         match self {
             Self::Nobody => None,
@@ -49,7 +50,7 @@ impl Manager {
         }
     }
 
-    /// Of this table.
+    /// Finds the manager of this table.
     pub(crate) async fn find(sql: &Sql, table: &TableFacts) -> Result<Self, Error> {
         const DOING: &str = "reading what pg_partman does";
         let get = |error| Error::sql(DOING, error);

@@ -3,7 +3,7 @@ use jiff::{SignedDuration, Span};
 
 use super::bounds::{Bound, Range};
 
-/// How names say where a partition begins.
+/// Formats of the begin of a partition in names.
 const LABELS: [&str; 13] = [
     "%Y%m%d_%H%M%S",
     "%Y%m%d_%H%M",
@@ -22,7 +22,7 @@ const LABELS: [&str; 13] = [
 /// Fewer partitions show no pattern.
 pub(super) const PARTITIONS_MIN: usize = 2;
 
-/// Why no partition is made.
+/// Reasons why no partition is made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Irregular {
     #[error("it is not partitioned by the range of one column of a type for times or whole numbers")]
@@ -56,7 +56,7 @@ pub(crate) struct Coming {
     pub(crate) upper: Bound,
 }
 
-/// From one partition to the next.
+/// Step from one partition to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Number(i64),
@@ -64,15 +64,16 @@ enum Step {
     Time(SignedDuration),
 }
 
-/// How names go on.
+/// Series of names.
 enum Names<'n> {
-    /// By where the partition begins.
+    /// Named by the begin of the partition.
     Label { prefix: &'n str, format: &'static str },
-    /// By a number that grows: the last one, by how much, and with so many digits if there are zeros in front.
+    /// Named by a number that grows: the last one, the step, and the number of digits if there are leading
+    /// zeros.
     Number { prefix: &'n str, last: i64, by: i64, digits: usize },
 }
 
-/// What partitions have in common, and where they end.
+/// Common pattern of partitions, and their end.
 pub(super) struct Pattern<'n> {
     step: Step,
     names: Names<'n>,
@@ -80,7 +81,7 @@ pub(super) struct Pattern<'n> {
 }
 
 impl<'n> Pattern<'n> {
-    /// Of these, in whatever order.
+    /// Finds the pattern of these, in any order.
     pub(super) fn of(partitions: &[Named<'n>]) -> Result<Self, Irregular> {
         let mut known = Vec::new();
         for Named { name, range } in partitions {
@@ -105,7 +106,7 @@ impl<'n> Pattern<'n> {
         Ok(Self { step, names, end })
     }
 
-    /// The next partition; none where numbers or times end.
+    /// Returns the next partition; none where numbers or times end.
     pub(super) fn next(&mut self) -> Option<Coming> {
         let lower = self.end;
         let upper = self.step.after(lower)?;
@@ -114,7 +115,7 @@ impl<'n> Pattern<'n> {
         Some(Coming { name, lower, upper })
     }
 
-    /// Where the last partition ends.
+    /// Returns where the last partition ends.
     pub(super) const fn end(&self) -> Bound {
         self.end
     }
@@ -132,7 +133,7 @@ fn step(known: &[(&str, Bound, Bound)]) -> Result<Step, Irregular> {
     Err(Irregular::Length(known.get(at).map_or_else(String::new, |(name, ..)| (*name).to_owned())))
 }
 
-/// Whole months, when both are the first moment of one.
+/// Returns the whole months, when both are the first moment of one.
 fn months(lower: Bound, upper: Bound) -> Option<Step> {
     let (Bound::Time(lower), Bound::Time(upper)) = (lower, upper) else { return None };
     let is_first = |time: DateTime| time == time.first_of_month().start_of_day();
@@ -226,7 +227,7 @@ mod tests {
     /// Names, and where they begin and end.
     type Partitions = &'static [(&'static str, &'static str, &'static str)];
 
-    /// The next two partitions, or why there are none.
+    /// Returns the next two partitions, or why there are none.
     fn next(partitions: Partitions) -> Result<Vec<String>, Irregular> {
         let read = |(name, lower, upper): &(&'static str, &str, &str)| {
             let key = if lower.contains('-') { KeyType::Local } else { KeyType::Number };

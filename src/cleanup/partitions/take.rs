@@ -12,19 +12,19 @@ use crate::postgres::Error;
 pub(super) const SLOW: &str = "57014";
 /// `insufficient_privilege`
 const FORBIDDEN: &str = "42501";
-/// Of the connection and of the server that ends: what fails then fails for everything.
+/// Errors of the connection and of a server that shuts down: then everything fails.
 const CONNECTION: [&str; 2] = ["08", "57P"];
 
-/// What became of a partition.
+/// Result for a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It is gone, with so many rows. The file has them, if there is one.
+    /// Removed, with this number of rows. The file has them, if there is one.
     Gone { rows: u64, file: Option<String> },
-    /// It stays.
+    /// Left.
     Left(Left),
 }
 
-/// Why a partition stays.
+/// Reasons why a partition stays.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Left {
     #[error("it has rows that are not proven to be sent, or that are to be kept")]
@@ -48,11 +48,12 @@ pub(crate) enum Left {
 }
 
 impl Pass<'_> {
-    /// Takes a partition away if each row of it is proven. It is looked at while nobody can write, and goes in the same transaction:
-    /// a crash leaves it as it was.
+    /// Drops or detaches a partition if each row of it is proven to be sent. It is checked while it is locked
+    /// against writers, and removed in the same transaction: a crash leaves it as it was.
     ///
-    /// Whoever has written to it has a lock until the end of the transaction, prepared or not, so that `SHARE ROW EXCLUSIVE` is not
-    /// granted as long as there may be a row that we cannot see, nor to two cleanups. Whoever wants to write later waits.
+    /// A session that has written to it has a lock until the end of the transaction, prepared or not, so that
+    /// `SHARE ROW EXCLUSIVE` is not granted as long as there may be an invisible row, nor to two cleanups.
+    /// Later writers wait.
     pub(crate) async fn take_partition(
         &self,
         tree: &Tree,
@@ -117,7 +118,7 @@ impl Pass<'_> {
         Ok(Taken::Gone { rows, file })
     }
 
-    /// Whether the name is still that partition's.
+    /// Returns whether the name is still that partition's.
     async fn is_still(&self, tree: &Tree, partition: &Partition) -> Result<bool, Error> {
         const DOING: &str = "looking whether it is still a partition";
         let text = format!(
@@ -137,7 +138,7 @@ impl Pass<'_> {
         Ok(!self.sql.query(DOING, &text, &[]).await?.is_empty())
     }
 
-    /// How many rows there are, when each is proven.
+    /// Returns the number of rows, when each is proven.
     async fn proven(&self, partition: &Partition) -> Result<Option<u64>, Error> {
         const DOING: &str = "proving that all rows are sent";
         let get = |error| Error::sql(DOING, error);
@@ -153,7 +154,7 @@ impl Pass<'_> {
     }
 }
 
-/// What a refusal means for the partition; the others are not concerned.
+/// Returns what a refusal means for the partition; the others are not concerned.
 fn left(error: Error) -> Result<Left, Error> {
     let text = crate::error::chain(&error);
     match error.sqlstate() {
@@ -166,7 +167,7 @@ fn left(error: Error) -> Result<Left, Error> {
     }
 }
 
-/// Whether an error is about more than one statement.
+/// Returns whether an error concerns more than one statement.
 pub(super) fn is_of_the_connection(state: &str) -> bool {
     CONNECTION.iter().any(|class| state.starts_with(class))
 }

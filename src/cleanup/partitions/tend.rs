@@ -6,24 +6,24 @@ use super::tree::Tree;
 use crate::cleanup::options::Partitions;
 use crate::cleanup::pass::{Pass, PassError};
 
-/// What a pass did with partitions, one at a time.
+/// Event of a pass for partitions, one at a time.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// It was made.
+    /// Created.
     Made(String),
-    /// It could not be made, and so none after it.
+    /// Not created, and so none after it.
     NotMade(String, String),
-    /// None is made.
+    /// None is created.
     Irregular(Irregular),
-    /// It is gone, with so many rows, which are in the file if there is one.
+    /// Removed, with this number of rows, which are in the file if there is one.
     Gone { name: String, rows: u64, file: Option<String> },
-    /// It stays.
+    /// Left.
     Left(String, Left),
 }
 
 impl Pass<'_> {
-    /// Takes partitions away that are over and sent. `is_captured` tells whether a table of
-    /// this schema and name is captured by its own name or columns. What was to be made is in the tree already.
+    /// Drops or detaches partitions that are over and sent. `is_captured` returns whether a table of this
+    /// schema and name is captured by its own name or columns. Coming partitions are in the tree already.
     pub(crate) async fn take_partitions(
         &self,
         tree: &Tree,

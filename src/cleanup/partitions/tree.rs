@@ -7,12 +7,13 @@ use super::pattern::{Coming, Irregular, Named, PARTITIONS_MIN, Pattern};
 use crate::postgres::{Error, Sql, TableFacts};
 use crate::wal::Oid;
 
-/// So many partitions are made in one pass at most.
+/// Most partitions that are created in one pass.
 const COMING_MAX: usize = 400;
 /// A date or a timestamp without a zone is this much later somewhere, at most.
 const ZONES: jiff::SignedDuration = jiff::SignedDuration::from_hours(24);
 
-/// What time it is for partitions: `now`, or before that the start of the oldest transaction, which may write rows of its time yet.
+/// Query of the time for partitions: `now`, or before that the start of the oldest transaction, which may
+/// write rows of its time yet.
 const KEY: &str = "
 select p.partstrat = 'r' and p.partnatts = 1, format_type(a.atttypid, null), pg_get_userbyid(c.relowner)::text,
        to_char(now(), 'YYYY-MM-DD HH24:MI:SS'),
@@ -41,10 +42,10 @@ pub(crate) struct Partition {
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(super) table: TableFacts,
-    /// Who owns it, as messages name it.
+    /// Owner, for messages.
     pub(super) owner: String,
     pub(crate) manager: Manager,
-    /// None when ranges of it cannot be read.
+    /// Key type; none when its ranges cannot be parsed.
     pub(super) key: Option<KeyType>,
     partitions: Vec<Partition>,
     /// The default partition, as messages name it.
@@ -57,7 +58,7 @@ pub(crate) struct Tree {
 }
 
 impl Partition {
-    /// As messages name it.
+    /// Returns the name for messages.
     pub(crate) fn name(&self) -> String {
         format!("{}.{}", self.schema, self.plain_name)
     }
@@ -66,19 +67,19 @@ impl Partition {
         &self.schema
     }
 
-    /// Its name without the schema.
+    /// Returns its name without the schema.
     pub(crate) fn table(&self) -> &str {
         &self.plain_name
     }
 
-    /// As SQL wants it.
+    /// Returns the name, quoted for SQL.
     pub(super) fn quoted(&self) -> String {
         format!("{}.{}", escape_identifier(&self.schema), escape_identifier(&self.plain_name))
     }
 }
 
 impl Tree {
-    /// Looks at a table; none when it has no partitions.
+    /// Reads the partitions of a table; none when it has no partitions.
     pub(crate) async fn look(sql: &Sql, table: &TableFacts) -> Result<Option<Self>, Error> {
         const DOING: &str = "reading how the outbox is partitioned";
         let get = |error| Error::sql(DOING, error);
@@ -111,21 +112,21 @@ impl Tree {
         Ok(Some(tree))
     }
 
-    /// As messages name the outbox.
+    /// Returns the outbox's name for messages.
     pub(crate) fn name(&self) -> String {
         format!("{}.{}", self.table.schema, self.table.name)
     }
 
-    /// Whether a table is a partition that goes as a whole, and not row by row.
+    /// Returns whether a table is a partition that is removed as a whole, and not row by row.
     pub(crate) fn has(&self, oid: Oid) -> bool {
         self.partitions.iter().any(|partition| partition.oid == oid)
     }
 
-    /// Partitions into which nobody writes any more unless late: those whose time is over, or, of numbers, that lie in front of the
-    /// last one with rows. That nobody does is not known, and seen again while nobody can.
+    /// Returns partitions that get rows only from late writers: those whose time is over, or, of numbers,
+    /// that lie in front of the last one with rows. The absence of late rows is checked again under a lock.
     ///
-    /// Where partitions are made (`ahead`), as many stay as show the pattern, less those that are made before (`coming`): after a long
-    /// stop all may be over, and without them none could be made any more.
+    /// Where partitions are made (`ahead`), enough stay to show the pattern, less those that are created
+    /// before (`coming`): after a long stop all may be over, and without them none could be created any more.
     pub(crate) fn over(&self, ahead: usize, coming: usize) -> Vec<&Partition> {
         let wanted = if ahead == 0 { 0 } else { PARTITIONS_MIN.saturating_sub(coming) };
         let bounded = |it: &&Partition| it.range.lower.is_some() && it.range.upper.is_some();
@@ -151,7 +152,7 @@ impl Tree {
         over.map(|(_, partition)| partition).collect()
     }
 
-    /// The partitions that lack until there are `ahead` after the one that takes rows now.
+    /// Returns the partitions that are missing until there are `ahead` after the one that gets rows now.
     pub(crate) fn coming(&self, ahead: usize) -> Result<Vec<Coming>, Irregular> {
         if self.key.is_none() {
             return Err(Irregular::Key);
@@ -173,7 +174,7 @@ impl Tree {
         Ok(coming)
     }
 
-    /// How many of `ahead` are missing.
+    /// Returns how many of `ahead` are missing.
     fn behind(&self, ahead: usize, end: Bound) -> usize {
         let there = match end {
             Bound::Time(_) => {
@@ -192,7 +193,7 @@ impl Tree {
         ahead.saturating_sub(there.saturating_sub(spare))
     }
 
-    /// The last of those that have a beginning and an end.
+    /// Returns the last of those that have a beginning and an end.
     pub(super) fn newest(&self) -> Option<Oid> {
         self.partitions.last().map(|partition| partition.oid)
     }
@@ -212,7 +213,7 @@ impl Tree {
     }
 }
 
-/// The partitions of a table that take a range, the oldest first.
+/// Reads the partitions of a table that have a range, the oldest first.
 async fn partitions(sql: &Sql, table: &TableFacts, key: KeyType) -> Result<Vec<Partition>, Error> {
     const DOING: &str = "reading the partitions";
     let get = |error| Error::sql(DOING, error);

@@ -15,7 +15,7 @@ use super::servers::{Broker, PARTITION_COUNT};
 use super::show::Record;
 use super::summary::{Arrival, Book};
 
-/// How long a stop may go unnoticed.
+/// Longest time until a stop is noticed.
 const POLL_TIME_MAX: Duration = Duration::from_millis(100);
 /// librdkafka's broker does not end a fetch early when a record comes, so a fetch must not wait.
 const MOCK_FETCH_WAIT_MS: &str = "5";
@@ -37,7 +37,7 @@ impl Consumer {
         config.set("bootstrap.servers", &broker.bootstrap_servers).set("client.id", "outboxd-demo-consumer");
         // Asked for by the interface; no partition is assigned through it.
         config.set("group.id", "outboxd-demo").set("enable.auto.commit", "false");
-        // Told once at the end of each partition: how we know that it is being read.
+        // Emitted once at the end of each partition: it shows that the partition is being read.
         config.set("enable.partition.eof", "true");
         config.set("fetch.wait.max.ms", if broker.is_mock() { MOCK_FETCH_WAIT_MS } else { FETCH_WAIT_MS });
         let inner: BaseConsumer = config.create().map_err(failed)?;
@@ -49,12 +49,13 @@ impl Consumer {
         Ok(Self { inner, book, screen, ready: CancellationToken::new() })
     }
 
-    /// Cancelled when every partition is being read: from then on a record is not held up by the consumer's start.
+    /// Returns a token that is cancelled when every partition is being read: from then on the consumer's
+    /// start delays no record.
     pub(super) fn ready(&self) -> CancellationToken {
         self.ready.clone()
     }
 
-    /// Reads until told to stop. Blocks: librdkafka has threads, no futures.
+    /// Reads until it is stopped. Blocks: librdkafka has threads, no futures.
     pub(super) fn run(&self, stop: &CancellationToken) {
         let mut read = HashSet::new();
         while !stop.is_cancelled() {

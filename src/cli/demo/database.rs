@@ -1,4 +1,4 @@
-//! What the demo makes in PostgreSQL, and takes away again.
+//! Objects that the demo creates in PostgreSQL, and removes again.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const OBJECT_IN_USE: &str = "55006";
 const SLOT_ATTEMPT_COUNT_MAX: u32 = 50;
 const SLOT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Another session of the demo on its database.
+/// Opens another session of the demo on its database.
 pub(super) async fn connect(server: &ServerOptions) -> Result<Sql, postgres::Error> {
     Sql::open(server, &TlsSetup::new(server)?, APPLICATION).await
 }

@@ -2,12 +2,12 @@ use std::io;
 
 use rdkafka::error::KafkaError;
 
-use super::super::address::AddressError;
-use super::super::assemble::AssembleError;
+use crate::cli::run::assemble::AssembleError;
+use crate::cli::shell::address::AddressError;
 use crate::error::{Class, Diagnose, Exit};
 use crate::{postgres, relay, throwaway};
 
-/// Why the demo ended before its time.
+/// Reasons why the demo ended before its time.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error(transparent)]
@@ -20,7 +20,7 @@ pub(super) enum Error {
     Relay(#[from] relay::Error),
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// Something of our names is there already, and may be somebody's.
+    /// Objects of the demo's names exist already, and may belong to another program.
     #[error("{server} already has {objects}")]
     Occupied { server: &'static str, objects: String, cure: String },
     #[error("{doing} failed")]

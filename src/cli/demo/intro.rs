@@ -1,4 +1,4 @@
-//! What is said before the first record.
+//! Text before the first record.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,7 @@ use super::names::{NAME, Names};
 use super::servers::{Broker, Database, PARTITION_COUNT};
 use super::show::style;
 
-/// What runs where.
+/// Addresses of what runs.
 pub(super) struct Intro<'a> {
     pub(super) database: &'a Database,
     pub(super) broker: &'a Broker,
@@ -17,7 +17,7 @@ pub(super) struct Intro<'a> {
 }
 
 impl Intro<'_> {
-    /// The lines, the last one empty.
+    /// Returns the lines, the last one empty.
     pub(super) fn text(&self, colour: bool) -> String {
         let (bold, dim, cyan) = (style(colour).bold(), style(colour).dim(), style(colour).cyan());
         let mut text = format!(
@@ -55,7 +55,8 @@ impl Intro<'_> {
         ]
     }
 
-    /// kcat is built on librdkafka, whose broker Java's client does not understand.
+    /// Returns the commands to try. kcat is built on librdkafka, whose broker Java's client does not
+    /// understand.
     fn commands(&self) -> [String; 3] {
         let (url, outbox) = (self.database.address.url(), self.names.outbox());
         let (servers, topic) = (&self.broker.bootstrap_servers, self.names.topic());

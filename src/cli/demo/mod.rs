@@ -28,8 +28,8 @@ use tokio::task::LocalSet;
 use tokio_util::sync::CancellationToken;
 
 use super::args::DemoArgs;
-use super::assemble::assemble_sources;
-use super::signals::Signals;
+use super::run::assemble::assemble_sources;
+use super::shell::signals::Signals;
 use super::{fail, say};
 use crate::error::Exit;
 use crate::telemetry::{FILTER_VARIABLE, LogFormat, LogOptions, Logs, StatusLine};
@@ -41,10 +41,10 @@ use servers::{Broker, Database};
 
 /// Logs would stand between the records; `OUTBOXD_LOG` brings them back.
 const LOG_FILTER: &str = "error";
-/// How long a fetch that was given up may hold up the end.
+/// Longest time for which an abandoned fetch may delay the end.
 const ABANDONED_FETCH_TIME_MAX: Duration = Duration::from_millis(100);
 
-/// `outboxd demo`.
+/// Runs `outboxd demo`.
 pub(super) fn demo(args: &DemoArgs) -> Exit {
     let logs = match start_logs(args) {
         Ok(logs) => logs,

@@ -1,6 +1,6 @@
-//! What the demo's objects are called, and the configuration that the relay gets.
+//! Names of the demo's objects, and the configuration that the relay gets.
 
-use crate::cli::address::Address;
+use crate::cli::shell::address::Address;
 use crate::config::Sources;
 
 /// Slot, publication, and on a server that is not ours the schema and the beginning of the topic.
@@ -16,7 +16,7 @@ const PASSWORD_VARIABLE: &str = "DEMO_PASSWORD";
 pub(super) struct Names {
     /// The schema of `orders` and `outbox`.
     pub(super) schema: &'static str,
-    /// What comes before `.order` in the topic.
+    /// Part before `.order` in the topic.
     topic_prefix: &'static str,
 }
 
@@ -28,17 +28,17 @@ impl Names {
         }
     }
 
-    /// `schema.outbox`
+    /// Returns `schema.outbox`.
     pub(super) fn outbox(&self) -> String {
         format!("{}.outbox", self.schema)
     }
 
-    /// Where the events of orders go.
+    /// Returns the topic of the events of orders.
     pub(super) fn topic(&self) -> String {
         format!("{}.order", self.topic_prefix)
     }
 
-    /// The configuration, as `outboxd run -X …` would get it.
+    /// Returns the configuration, as `outboxd run -X …` would get it.
     pub(super) fn sources(&self, postgres: &Address, bootstrap_servers: &str) -> Sources {
         let own =
             [("bootstrap.servers", bootstrap_servers.to_owned()), ("table.include.list", self.outbox())];
@@ -97,7 +97,7 @@ mod tests {
             let names = Names::new(own, own);
             let config = Config::load(&names.sources(&address, "kafka:9092")).unwrap();
             assert!(config.notices.is_empty(), "{:?}", config.notices);
-            assert_eq!(config.postgres.server.password, password);
+            assert_eq!(config.postgres.server.password.literal_value(), password.as_ref());
             assert_eq!(config.postgres.tables.table_include, [names.outbox()]);
             let replacement = config.option("transforms.outbox.route.topic.replacement").unwrap();
             assert_eq!(replacement.replace("${routedByValue}", "order"), names.topic());

@@ -9,7 +9,6 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::super::args::DemoArgs;
-use super::super::assemble::Assembly;
 use super::super::say;
 use super::consumer::Consumer;
 use super::database::connect;
@@ -21,6 +20,7 @@ use super::servers::{Broker, Database};
 use super::shop::Shop;
 use super::summary::{Book, commit_to_ack};
 use super::writer::{Statements, Writer};
+use crate::cli::run::assemble::Assembly;
 use crate::error::Exit;
 use crate::http::Server;
 use crate::relay::{Control, Relay, Target};
@@ -28,9 +28,9 @@ use crate::telemetry::{Limits, Metrics, Phase, Status};
 
 /// A free port of loopback.
 const HTTP: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-/// How long the last events may take to arrive.
+/// Time that the last events may take to arrive.
 const ARRIVAL_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long the consumer may take to leave: the reader of standard output may have stopped reading.
+/// Time that the consumer may take to end: standard output may not be read any more.
 const CONSUMER_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Everything that is there before the play begins.
@@ -42,7 +42,7 @@ pub(super) struct Play<'a> {
     pub(super) screen: Screen,
 }
 
-/// What runs. Each is stopped by its own token, in the order of the fields.
+/// Running tasks. Each is stopped by its own token, in the order of the fields.
 #[derive(Default)]
 struct Tasks {
     writer: Task<Result<(), crate::postgres::Error>>,
@@ -62,7 +62,7 @@ impl<T> Default for Task<T> {
     }
 }
 
-/// The consumer's thread cannot be aborted, it must be told.
+/// The consumer's thread cannot be aborted, so it is stopped by its token.
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
         self.stop.cancel();
@@ -70,7 +70,7 @@ impl<T> Drop for Task<T> {
 }
 
 impl<T: 'static> Task<T> {
-    /// What it ended with; `None` when it does not run.
+    /// Returns its result; `None` when it does not run.
     async fn ended(&mut self) -> Option<T> {
         self.running.join_next().await?.ok()
     }
@@ -82,8 +82,8 @@ impl<T: 'static> Task<T> {
 }
 
 impl Play<'_> {
-    /// Plays until the time is over, told to stop, or something breaks; then waits for the last event and says how it
-    /// went.
+    /// Plays until the time is over, it is stopped, or something breaks; then waits for the last event and
+    /// reports the result.
     pub(super) async fn run(&self, assembly: Assembly, stop: &CancellationToken) -> Result<Exit, Error> {
         let server = assembly.parts.postgres.server.clone();
         let metrics = Metrics::new(&assembly.info);
@@ -159,8 +159,8 @@ async fn until_stopped(relay: Relay, stop: CancellationToken) -> Result<(), crat
     running.await
 }
 
-/// Waits until the relay reads from its slot, as only what is written from then on is sent, and the consumer from its
-/// partitions. False when told to stop before.
+/// Waits until the relay reads from its slot, as only what is written from then on is sent, and the consumer
+/// from its partitions. Returns false when it is stopped before.
 async fn streaming(
     status: &Status,
     ready: &CancellationToken,
@@ -181,7 +181,8 @@ async fn streaming(
 }
 
 impl Tasks {
-    /// Upstream first: no new orders, then everything on its way arrives, then the relay confirms and leaves.
+    /// Finishes upstream first: no new orders, then everything in flight arrives, then the relay confirms and
+    /// ends.
     async fn finish(&mut self, book: &Book) -> Result<(), Error> {
         let written = self.writer.stop().await;
         if !self.relay.running.is_empty() {

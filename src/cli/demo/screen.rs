@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 use super::super::say;
 use super::show::{self, Page, Record};
 
-/// Where records and talk go. Clones are handles on the same screen.
+/// Output of records and messages. Clones are handles on the same screen.
 #[derive(Debug, Clone)]
 pub(super) struct Screen {
     no_colour: bool,
-    /// Cancelled when nobody reads standard output any more.
+    /// Cancelled when standard output is not read any more.
     closed: CancellationToken,
 }
 
@@ -41,12 +41,12 @@ impl Screen {
         say(&show::style(self.colours_talk()).dim().yellow().apply_to(text).to_string());
     }
 
-    /// Whether talk has colours.
+    /// Returns whether messages have colours.
     pub(super) fn colours_talk(&self) -> bool {
         !self.no_colour && Term::stderr().is_term()
     }
 
-    /// Returns when nobody reads standard output any more.
+    /// Waits until standard output is not read any more.
     pub(super) async fn closed(&self) {
         self.closed.cancelled().await;
     }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::say;
 use super::error::Error;
-use crate::cli::address::Address;
+use crate::cli::shell::address::Address;
 use crate::throwaway::{self, Options, Release, ThrowawayPostgres};
 
 /// The throwaway server's database.
@@ -34,7 +34,7 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Starts a server, or takes the user's; `None` when told to stop meanwhile.
+    /// Starts a server, or uses the user's; `None` when it is stopped meanwhile.
     pub(super) async fn start(url: Option<&str>, stop: &CancellationToken) -> Result<Option<Self>, Error> {
         if let Some(url) = url {
             return Ok(Some(Self { address: Address::parse(url)?, throwaway: None }));
@@ -149,7 +149,7 @@ fn admin_options() -> AdminOptions {
     AdminOptions::new().request_timeout(Some(ADMIN_TIMEOUT)).operation_timeout(Some(ADMIN_TIMEOUT))
 }
 
-/// A spinner on a terminal; gone when dropped. In a pipe only what takes long is said.
+/// A spinner on a terminal; gone when dropped. In a pipe only what takes long is reported.
 #[derive(Debug)]
 struct Progress(ProgressBar);
 

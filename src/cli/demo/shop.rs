@@ -3,13 +3,13 @@
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-/// With fewer open orders a new one is made, with more none.
+/// Numbers of open orders below which a new one is created, and from which on none is.
 const OPEN_ORDERS: std::ops::Range<usize> = 3..8;
-/// One transaction in so many is rolled back.
+/// Number of transactions of which one is rolled back.
 const ROLL_BACK_EVERY: u32 = 8;
-/// One order in so many is paid in the transaction that makes it.
+/// Number of orders of which one is paid in the transaction that creates it.
 const EXPRESS_EVERY: u32 = 5;
-/// One paid order in so many is cancelled instead of shipped.
+/// Number of paid orders of which one is cancelled instead of shipped.
 const CANCEL_EVERY: u32 = 6;
 const FIRST_ORDER_ID: i64 = 1001;
 
@@ -26,7 +26,7 @@ const GOODS: [(&str, i64); 6] = [
 const CARRIERS: [&str; 3] = ["DHL", "UPS", "PostNL"];
 const REASONS: [&str; 3] = ["found it cheaper", "ordered twice", "changed my mind"];
 
-/// How the business transaction ends.
+/// End of the business transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Commit,
@@ -34,7 +34,7 @@ pub(super) enum Fate {
     RollBack(&'static str),
 }
 
-/// What happens to the order itself.
+/// State of the order itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     New,
@@ -54,7 +54,7 @@ pub(super) struct Event {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Transaction {
     pub(super) order: Order,
-    /// Whether the order is made by it.
+    /// True if the order is made by it.
     pub(super) is_new: bool,
     pub(super) events: Vec<Event>,
     pub(super) fate: Fate,
@@ -84,7 +84,7 @@ impl Shop {
         Self { rng, open: Vec::new(), next_id: FIRST_ORDER_ID }
     }
 
-    /// The next transaction. One that will be rolled back only uses up a number.
+    /// Returns the next transaction. One that will be rolled back only uses up a number.
     pub(super) fn next(&mut self) -> Transaction {
         let count = self.open.len();
         let wants_new = count < OPEN_ORDERS.start || count < OPEN_ORDERS.end && self.rng.bool();
@@ -165,7 +165,7 @@ impl Shop {
 }
 
 impl Status {
-    /// The column's value.
+    /// Returns the column's value.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -181,7 +181,7 @@ fn paid(order: &Order, method: &str) -> Event {
     Event { event_type: "OrderPaid", payload }
 }
 
-/// As text: money is no floating-point number.
+/// Formats an amount: money is no floating-point number.
 pub(super) fn money(cents: i64) -> String {
     format!("{}.{:02}", cents / 100, cents.unsigned_abs() % 100)
 }

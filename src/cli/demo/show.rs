@@ -1,10 +1,10 @@
-//! How a record looks: one plain line in a pipe, colours and columns on a terminal.
+//! Appearance of a record: one plain line in a pipe, colours and columns on a terminal.
 
 use std::time::Duration;
 
 use console::{Alignment, Style, measure_text_width, pad_str, truncate_str};
 
-/// From this width on, a record with its value fits on one line.
+/// Width from which on a record with its value fits on one line.
 const ONE_LINE_COLUMNS_MIN: usize = 130;
 /// The columns left of the value, when it has a line of its own.
 const VALUE_INDENT: usize = 2;
@@ -17,7 +17,7 @@ const PLACE_COLUMNS: usize = 6;
 const KEY_COLUMNS: usize = 5;
 /// `1234.5 ms`
 const LATENCY_COLUMNS: usize = 9;
-/// How much of a header's value is shown on a terminal: enough to tell two UUIDs apart.
+/// Columns of a header's value on a terminal: enough to distinguish two UUIDs.
 const HEADER_COLUMNS_MAX: usize = 9;
 /// Slower than this is worth a look.
 const SLOW: Duration = Duration::from_millis(250);
@@ -35,11 +35,11 @@ pub(super) struct Record<'a> {
     pub(super) key: &'a str,
     pub(super) headers: &'a [(String, String)],
     pub(super) value: &'a str,
-    /// From COMMIT to here; `None` when somebody else wrote the row.
+    /// Time from COMMIT to here; `None` when another program wrote the row.
     pub(super) latency: Option<Duration>,
 }
 
-/// What is written to.
+/// Target of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Page {
     /// A pipe or a file: the same line for every reader.
@@ -48,7 +48,7 @@ pub(super) enum Page {
     Terminal { columns: usize, colour: bool },
 }
 
-/// One record, with its line break.
+/// Returns one record, with its line break.
 pub(super) fn record(record: &Record<'_>, page: Page) -> String {
     match page {
         Page::Pipe => plain(record),
@@ -56,17 +56,17 @@ pub(super) fn record(record: &Record<'_>, page: Page) -> String {
     }
 }
 
-/// Milliseconds to one decimal.
+/// Formats milliseconds to one decimal.
 pub(super) fn milliseconds(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1000.0)
 }
 
-/// A style that colours or does not, whatever the library makes of the environment.
+/// Returns a style that colours or does not, whatever the library derives from the environment.
 pub(super) fn style(colour: bool) -> Style {
     Style::new().force_styling(colour)
 }
 
-/// Control characters escaped, so that a value cannot move the cursor or begin a line of its own.
+/// Escapes control characters, so that a value cannot move the cursor or begin a line of its own.
 pub(super) fn escaped(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, c| {
         if c.is_control() {
@@ -117,7 +117,7 @@ fn drawn(record: &Record<'_>, columns: usize, colour: bool) -> String {
     format!("{line}{gap}{value}\n")
 }
 
-/// `OrderCreated    1003  outbox.event.order 2:17    3.1 ms`
+/// Returns `OrderCreated    1003  outbox.event.order 2:17    3.1 ms`.
 fn head(record: &Record<'_>, colour: bool) -> String {
     let event_type = record.headers.iter().find(|(name, _)| name == TYPE_HEADER);
     let event_type = event_type.map_or_else(String::new, |(_, value)| escaped(value));

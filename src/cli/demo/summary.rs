@@ -1,4 +1,4 @@
-//! What was committed against what arrived.
+//! Comparison of what was committed with what arrived.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::show::milliseconds;
 
-/// How many arrivals are remembered, for the quantiles and to know a repetition.
+/// Most arrivals that are remembered, for the quantiles and to recognise repetitions.
 const ARRIVALS_MAX: usize = 100_000;
 
 /// The book that writer and consumer share. Clones are handles on the same book.
@@ -32,7 +32,7 @@ struct Entries {
     counts: Counts,
 }
 
-/// How many of each.
+/// Number of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counts {
     pub(super) transactions_committed: u64,
@@ -41,13 +41,13 @@ pub(super) struct Counts {
     pub(super) events_received: u64,
     /// Received a second time.
     pub(super) repeated: u64,
-    /// Written by somebody else, for instance with psql.
+    /// Number of events written by other programs, for instance with psql.
     pub(super) foreign: u64,
     /// Received although their transaction was rolled back.
     pub(super) impossible: u64,
 }
 
-/// What an arriving record is to us.
+/// Kind of an arriving record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// Awaited, and so long after its COMMIT was sent.
@@ -59,7 +59,7 @@ pub(super) enum Arrival {
 }
 
 impl Book {
-    /// Written down before COMMIT is sent, as the record may be faster than the server's answer.
+    /// Records ids before COMMIT is sent, as the record may be faster than the server's answer.
     pub(super) fn commits(&self, ids: &[String], now: Instant) {
         self.lock().awaited.extend(ids.iter().map(|id| (id.clone(), now)));
     }
@@ -71,7 +71,7 @@ impl Book {
             counts.events_committed.saturating_add(u64::try_from(events).unwrap_or(u64::MAX));
     }
 
-    /// The COMMIT failed: nobody knows whether its events will come.
+    /// Forgets ids whose COMMIT failed: it is unknown whether their events will come.
     pub(super) fn uncertain(&self, ids: &[String]) {
         let mut entries = self.lock();
         for id in ids {
@@ -140,7 +140,7 @@ impl Entries {
     }
 }
 
-/// The nearest rank of sorted values.
+/// Returns the nearest rank of sorted values.
 fn quantile(sorted: &[Duration], percent: usize) -> Option<Duration> {
     let rank = sorted.len().saturating_mul(percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()
@@ -155,8 +155,8 @@ pub(super) enum Bound {
     Above,
 }
 
-/// The median and the 99th percentile of `relay_commit_to_ack_seconds`, from a page of metrics. The buckets are coarse,
-/// so these are upper bounds.
+/// Returns upper bounds of the median and the 99th percentile of `relay_commit_to_ack_seconds`, from a page
+/// of metrics. The buckets are coarse, so these are upper bounds.
 pub(super) fn commit_to_ack(page: &str) -> Option<[Bound; 2]> {
     const BUCKET: &str = "relay_commit_to_ack_seconds_bucket{le=\"";
     let buckets: Vec<(&str, u64)> = page
@@ -175,7 +175,7 @@ pub(super) fn commit_to_ack(page: &str) -> Option<[Bound; 2]> {
     Some([bound(50), bound(99)])
 }
 
-/// What is said at the end.
+/// Text at the end.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Summary {
     counts: Counts,
@@ -185,7 +185,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Whether everything that was committed arrived, and nothing else that is ours.
+    /// Returns whether everything that was committed arrived, and no other event of the demo's own.
     pub(super) const fn is_sound(&self) -> bool {
         self.missing == 0 && self.counts.impossible == 0
     }

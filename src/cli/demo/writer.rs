@@ -1,4 +1,4 @@
-//! The shop's application: changes an order and tells about it in the same transaction.
+//! The shop's application: changes an order and writes its event in the same transaction.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::shop::{Event, Fate, Order, Shop, Transaction, money};
 use super::summary::Book;
 use crate::postgres::{Error, Sql};
 
-/// Writes until told to stop; a transaction that was begun is ended first.
+/// Writer that runs until it is stopped; a transaction that was begun is ended first.
 pub(super) struct Writer {
     pub(super) sql: Sql,
     pub(super) statements: Statements,
@@ -45,7 +45,10 @@ impl Statements {
 }
 
 impl Writer {
+    /// Writes transactions at this rate until it is stopped.
+    ///
     /// # Errors
+    ///
     /// When PostgreSQL refuses a statement or is gone.
     pub(super) async fn run(mut self, rate: u32, stop: CancellationToken) -> Result<(), Error> {
         let mut ticks = interval(Duration::from_secs(1).checked_div(rate).unwrap_or(Duration::from_secs(1)));

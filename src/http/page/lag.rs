@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use super::age;
 use crate::telemetry::{Lag, Part};
 
-/// Where what is not in Kafka yet lies.
+/// Renders where the lag is, by component.
 pub(super) fn lag(lag: &Lag) -> Markup {
     let on_the_way =
         format!("{} records, {}, not acknowledged", HumanCount(lag.records), HumanBytes(lag.record_bytes));
@@ -12,7 +12,7 @@ pub(super) fn lag(lag: &Lag) -> Markup {
         section #lag {
             h2 { "Where the lag is" }
             table {
-                thead { tr { th { "at" } th .number { "WAL" } th .number { "oldest" } th .wide { "" } } }
+                thead { tr { th { "at" } th .number { "oldest" } th .number { "WAL" } th .wide { "" } } }
                 tbody {
                     (postgres(lag))
                     (row("outboxd", lag.outboxd, "read; not on its way, or not confirmed yet"))
@@ -39,8 +39,8 @@ fn row(place: &str, part: Part, meaning: &str) -> Markup {
     html! {
         tr {
             td { (place) }
-            td .number { (HumanBytes(part.bytes)) }
             td .number { (oldest(part)) }
+            td .number { (HumanBytes(part.bytes)) }
             td .wide.soft { (meaning) }
         }
     }

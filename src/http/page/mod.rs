@@ -13,15 +13,18 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::telemetry::{Age, Overview, Problem, SnapshotView};
 
-/// How often a browser loads the page anew.
+/// Interval in which a browser reloads the page.
 const REFRESH_SECONDS: u8 = 5;
 
-/// Nothing but the styles in the page itself.
-pub(super) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// Policy that allows nothing but the styles in the page itself.
+pub(super) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; img-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Icon of the page: a row that leaves the box.
+pub(super) const ICON: &str = include_str!("favicon.svg");
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page that shows `seen`.
+/// Returns the page that shows `seen`.
 pub(super) fn page(seen: &Overview) -> String {
     let title = format!("{} {} · {}", seen.state.level.sign(), seen.state.words, seen.source.slot);
     let page = html! {
@@ -31,6 +34,7 @@ pub(super) fn page(seen: &Overview) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta http-equiv="refresh" content=(REFRESH_SECONDS);
+                link rel="icon" type="image/svg+xml" href="favicon.svg";
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
@@ -58,6 +62,7 @@ fn content(seen: &Overview) -> Markup {
     html! {
         section .state.(seen.state.level.name()) role="status" {
             b aria-hidden="true" { (seen.state.level.sign()) } " " (seen.state.words)
+            @for more in in_the_state(seen) { span .soft { " · " (more) } }
         }
         (problems(&seen.problems))
         (snapshot(seen.snapshot.as_ref()))
@@ -68,6 +73,16 @@ fn content(seen: &Overview) -> Markup {
         (tables::not_sent(&seen.rows_not_sent))
         (positions(seen))
     }
+}
+
+/// Returns what waits for the operator although events flow.
+fn in_the_state(seen: &Overview) -> Vec<String> {
+    let counted = |count: u64, what: &str| {
+        let plural = if count == 1 { "" } else { "s" };
+        (count > 0).then(|| format!("{} {what}{plural}", indicatif::HumanCount(count)))
+    };
+    let letters = seen.dead_letters.iter().map(|letters| letters.events).fold(0, u64::saturating_add);
+    [counted(letters, "dead letter"), counted(seen.held_keys, "held key")].into_iter().flatten().collect()
 }
 
 fn problems(problems: &[Problem]) -> Markup {
@@ -86,7 +101,7 @@ fn problem(problem: &Problem) -> Markup {
     html! {
         div .problem.(level.name()) {
             p { b { (level.sign()) } " " (what) }
-            @if let Some(cure) = cure { p .cure { "To do: " (cure) } }
+            @if let Some(cure) = cure { p .cure { "To fix: " (cure) } }
         }
     }
 }
@@ -135,7 +150,7 @@ fn or<'t>(text: &'t str, instead: &'t str) -> &'t str {
     if text.is_empty() { instead } else { text }
 }
 
-/// `12.5 min`; what is no duration is none.
+/// Formats a duration as `12.5 min`; an invalid one is 0.
 fn age(seconds: f64) -> String {
     Age(Duration::try_from_secs_f64(seconds).unwrap_or_default()).to_string()
 }
@@ -146,16 +161,20 @@ mod tests {
 
     use super::*;
     use crate::telemetry::{
-        Component, ConfigInfo, History, Limits, Metrics, Phase, SlotDanger, SlotReport, Status, TablesRead,
+        Component, ConfigInfo, DeathCause, History, Limits, Metrics, Phase, SlotDanger, SlotReport, Status,
+        TablesRead,
     };
 
-    /// A page with this text wherever text can come from elsewhere.
+    /// Returns a page with this text wherever text can come from elsewhere.
     fn of(text: &str) -> String {
         let (name, now) = (text.to_owned(), Instant::now());
         let info =
             ConfigInfo { database: name.clone(), tables: name.clone(), slot: name, ..ConfigInfo::default() };
         let (metrics, status) = (Metrics::new(&info), Status::new(Limits::default(), now));
         metrics.topic_tally().add(text, 1);
+        metrics.dead_letter(DeathCause::Key);
+        metrics.dead_letter(DeathCause::Routing);
+        metrics.keys_held(1);
         metrics.rows_not_sent(text, "delete").count();
         status.enter(Phase::Streaming);
         status.down(Component::Kafka, text, now);
@@ -180,10 +199,12 @@ mod tests {
 
     #[test]
     fn no_text_becomes_markup() {
-        let plain = of("plain").matches('<').count();
+        // A name may be broken behind its separators.
+        let count = |page: &str| page.replace("<wbr>", "").matches('<').count();
+        let plain = count(&of("plain"));
         for hostile in ["<script>alert(1)</script>", "\"><img src=x onerror=y>", "</title><b>", "'&amp;<"] {
             let page = of(hostile);
-            assert_eq!(page.matches('<').count(), plain, "{hostile}: {page}");
+            assert_eq!(count(&page), plain, "{hostile}: {page}");
             assert!(!page.contains(hostile), "{hostile}");
         }
     }
@@ -194,7 +215,11 @@ mod tests {
         for expected in [
             "waiting for Kafka",
             "What is wrong",
-            "To do: ",
+            "To fix: ",
+            "· 2 dead letters",
+            "· 1 held key",
+            "<link rel=\"icon\"",
+            "<dt>Lag</dt><dd><strong>0.0 s</strong>",
             "50 % · 1 of 3 tables · 1,000 rows sent",
             "max_slot_wal_keep_size sets no limit",
             "Rows not sent since the start",

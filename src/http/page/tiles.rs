@@ -4,23 +4,30 @@ use maud::{Markup, html};
 use super::age;
 use crate::telemetry::{Overview, SlotView};
 
-/// The numbers that matter.
+/// Renders the main figures.
 pub(super) fn tiles(seen: &Overview) -> Markup {
     let (lag, slot, events) = (&seen.lag, &seen.slot, &seen.events);
-    let oldest = match lag.unseen_seconds {
-        None => format!("oldest {}", age(lag.seconds)),
-        Some(unseen) => format!("PostgreSQL was not seen for {}", age(unseen)),
+    let (oldest, more) = match lag.unseen_seconds {
+        None => (age(lag.seconds), format!("the oldest event; WAL: {}", lag.whole())),
+        Some(unseen) => (
+            format!("over {}", age(lag.seconds)),
+            format!("PostgreSQL was not seen for {}; WAL: {}", age(unseen), lag.whole()),
+        ),
     };
     let (lag, runway) = if seen.state.is_standby() {
         let elsewhere = || ("elsewhere".to_owned(), "the instance that has the slot tells it".to_owned());
         (elsewhere(), elsewhere())
     } else {
-        ((lag.whole(), oldest), slot.runway.words())
+        ((oldest, more), slot.runway.words())
     };
     html! {
         dl .tiles {
             (tile("Lag", &lag.0, &lag.1))
-            (tile("Slot's runway", &runway.0, &runway.1))
+            @if !seen.state.is_standby() && slot.runway.is_urgent() {
+                div .wrong { dt { "Slot's runway" } dd { strong { b { (runway.0) } } p .soft { (runway.1) } } }
+            } @else {
+                (tile("Slot's runway", &runway.0, &runway.1))
+            }
             (tile("Events", &format!("{:.1}/s", events.per_second), &events.last()))
             (tile("Sent since the start", &HumanCount(events.sent).to_string(), &kept(slot)))
         }
@@ -36,7 +43,7 @@ fn tile(name: &str, number: &str, more: &str) -> Markup {
     }
 }
 
-/// What the slot costs the server.
+/// Returns the WAL that the slot retains.
 fn kept(slot: &SlotView) -> String {
     match (slot.retained_bytes, slot.wal_bytes_per_second) {
         (Some(kept), Some(rate)) => {

@@ -1,4 +1,5 @@
-//! Structures that are known from earlier payloads: one that has the same is read into it, without a tree of its JSON.
+//! Schemas of earlier payloads: a payload of the same structure is read directly into values, without a tree
+//! of its JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,25 +12,27 @@ use super::value::number;
 use super::{EmptyArrayBehavior, JsonExpansion, NullBehavior};
 use crate::connect::{Field, Kind, Schema, Value};
 
-/// Structures that are remembered. An outbox has a few types of events, some with members that may be null.
+/// Number of schemas that are stored. An outbox has a few types of events, some with members that may be
+/// null.
 const REMEMBERED_MAX: usize = 8;
-/// Longer payloads are neither remembered nor looked for: what their schemas take would stay.
+/// Length of the longest payload that is looked up and stored, in bytes; it limits the memory of the stored
+/// schemas.
 const TEXT_MAX: usize = 1 << 14;
 
-/// The structures of the payloads before, the latest first.
+/// The schemas of earlier payloads, the latest first.
 #[derive(Debug, Default)]
 pub(in crate::outbox) struct KnownSchemas(Vec<Known>);
 
 #[derive(Debug)]
 struct Known {
-    /// The column, after which structs are named.
+    /// The column, whose name is the first part of the names of structs.
     column: String,
     schema: Arc<Schema>,
 }
 
 impl KnownSchemas {
-    /// The value of a JSON text whose structure is known, which would be inferred just so. Whatever is not quite as it was is
-    /// not found here: a member more or less, an integer that takes more bits, elements of an array that differ.
+    /// Reads a JSON text if a stored schema is exactly the one that would be inferred for it. Returns `None`
+    /// at any difference: an additional or missing member, a wider integer, array elements that differ.
     pub(super) fn read<'a>(
         &mut self,
         expansion: JsonExpansion,
@@ -44,14 +47,14 @@ impl KnownSchemas {
                 return None;
             }
             let fit = Fit { expansion, schema: &known.schema };
-            // What follows the JSON is ignored, as it is where a schema is inferred.
+            // As in the inference of a schema, trailing text is ignored.
             Some((index, fit.deserialize(&mut serde_json::Deserializer::from_str(text)).ok()?))
         })?;
         self.0.get_mut(..=index)?.rotate_right(1);
         Some((Arc::clone(&self.0.first()?.schema), value))
     }
 
-    /// Remembers the structure of a text.
+    /// Stores the schema of a text.
     pub(super) fn remember(&mut self, column: &str, text: &str, schema: &Arc<Schema>) {
         if text.len() > TEXT_MAX {
             return;
@@ -61,7 +64,7 @@ impl KnownSchemas {
     }
 }
 
-/// JSON that has this schema and no other.
+/// A deserializer of JSON for which exactly this schema would be inferred.
 #[derive(Clone, Copy)]
 struct Fit<'s> {
     expansion: JsonExpansion,
@@ -73,7 +76,7 @@ impl<'de> DeserializeSeed<'de> for Fit<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Value<'de>, D::Error> {
         if !self.schema.optional {
-            // Merged of several.
+            // The schema was merged from several elements.
             return Err(differs());
         }
         match &self.schema.kind {
@@ -96,12 +99,12 @@ impl Fit<'_> {
             return None;
         }
         let (actual, value) = number(json);
-        // `serde_json` has a form of its own for exponents, which shows where the digits are kept.
+        // `serde_json` normalizes exponents, which is visible where the digits are retained.
         let is_reformed = matches!(&value, Value::Json(digits) if digits.contains(['e', 'E']));
         (actual == *kind && !is_reformed).then_some(value)
     }
 
-    /// Whether a member of this value has no field.
+    /// Reports whether a member with this value is ignored, so that it has no field.
     fn is_left_out(self, json: &str) -> bool {
         match json {
             "null" => self.expansion.null == NullBehavior::Ignore,
@@ -162,7 +165,7 @@ impl<'de> Visitor<'de> for Fit<'_> {
     }
 }
 
-/// A member may come twice; its last value stands then.
+/// Reports whether a field of this name exists. A member may occur twice; then its last value counts.
 fn has_field(fields: &[Field], name: &str) -> bool {
     fields.iter().any(|field| field.name == name)
 }

@@ -21,71 +21,74 @@ pub(super) const LOSSLESS: &str = "table.expand.json.lossless";
 
 /// `table.expand.json.payload=true`: JSON text becomes a Connect structure (Debezium's `JsonSchemaData`).
 ///
-/// Where Debezium's structure would lose data or would not fit its own schema (numbers beyond 64 bits, arrays at the
-/// top, objects of an array that differ inside, members whose field has another name), the data is kept here.
+/// Where Debezium's structure would lose data or would not match its own schema (numbers beyond 64 bits,
+/// arrays at the top, objects of an array that differ inside, members whose field has another name), the data
+/// is retained here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonExpansion {
     /// `table.json.payload.null.behavior` (ignore)
     pub null: NullBehavior,
     /// `table.json.payload.empty.array.behavior` (ignore)
     pub empty_array: EmptyArrayBehavior,
-    /// `table.expand.json.lossless` (false), ours: the JSON is written as it stands in the row, with every digit, null and
-    /// empty array. It has no structure then, and so no schema.
+    /// `table.expand.json.lossless` (false), an option of outboxd: the JSON is written as it is in the row,
+    /// with every digit, null and empty array. It then has no structure, and so no schema.
     pub lossless: bool,
-    /// The transform's own `field.name.adjustment.mode` (none): how members become fields.
+    /// The transform's own `field.name.adjustment.mode` (none): the conversion of members' names to fields'
+    /// names.
     pub names: NameAdjustment,
 }
 
 /// `table.json.payload.null.behavior`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NullBehavior {
-    /// Fields that are null are left out.
+    /// Fields that are null are ignored.
     Ignore,
-    /// They stay, as optional `BYTES`.
+    /// Such fields are retained, as optional `BYTES`.
     OptionalBytes,
 }
 
 /// `table.json.payload.empty.array.behavior`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EmptyArrayBehavior {
-    /// Fields that are empty arrays are left out.
+    /// Fields that are empty arrays are ignored.
     Ignore,
-    /// They stay, as arrays of optional `STRING`.
+    /// Such fields are retained, as arrays of optional `STRING`.
     OptionalString,
 }
 
-/// A payload as it is converted.
+/// A payload before its conversion.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shaped<'a> {
-    /// `None` where Debezium loses it.
+    /// The schema; `None` where Debezium loses it.
     pub(super) schema: Option<Arc<Schema>>,
     pub(super) value: Value<'a>,
 }
 
-/// Why JSON has no structure.
+/// Reason why JSON has no structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unexpandable {
-    /// No schema describes it: an array of different things, an empty field name, elements that one schema does not hold.
+    /// No schema describes it: an array of different types, an empty field name, elements that do not fit one
+    /// schema.
     Undescribable,
     /// Its structure would be much larger than its text.
     TooLarge,
 }
 
-/// What became of a payload's text.
+/// The result of expanding a payload's text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expanded<'a> {
     /// A structure.
     Structure { schema: Arc<Schema>, value: Value<'a> },
-    /// The JSON itself, without what follows it.
+    /// The JSON itself, without trailing text. `length` is in bytes.
     Verbatim { length: usize },
-    /// `[]`, of which no schema can be told; the text stays.
+    /// `[]`, for which no schema can be inferred; the text is not changed.
     EmptyArray,
-    /// Nothing: it is not an object or an array, or one that is [`Unexpandable`]. The text stays.
+    /// No structure: the text is no object or array, or is [`Unexpandable`]; it is not changed.
     Not,
 }
 
 impl JsonExpansion {
-    /// Reads the options; `None` when the expansion is off.
+    /// Reads the options; returns `None` if the expansion is disabled.
     pub(super) fn read(options: &mut OptionReader<'_>) -> Option<Self> {
         let nulls = [("ignore", NullBehavior::Ignore), ("optional_bytes", NullBehavior::OptionalBytes)];
         let arrays =
@@ -102,7 +105,7 @@ impl JsonExpansion {
         on.then_some(Self { null, empty_array, lossless, names })
     }
 
-    /// Expands the text of a column or field. What follows the first JSON value is ignored, as Jackson ignores it.
+    /// Expands the text of a column or field. As in Jackson, text after the first JSON value is ignored.
     pub(super) fn expand<'a>(self, column: &str, text: &'a str, known: &mut KnownSchemas) -> Expanded<'a> {
         if !text.starts_with(['{', '[']) {
             return Expanded::Not;
@@ -144,21 +147,22 @@ impl Expanded<'_> {
     }
 }
 
-/// How a payload is shaped before it is converted.
+/// The parameters of a payload's expansion.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shaping<'s> {
     pub(super) expansion: Option<JsonExpansion>,
-    /// The column or field, and its schema.
+    /// The name of the column or field. `schema` is its schema.
     pub(super) name: &'s str,
     pub(super) schema: &'s Arc<Schema>,
     pub(super) enveloped: bool,
-    /// Whether the converter does not look at schemas.
+    /// True if the converter does not read schemas.
     pub(super) ignore_schemas: bool,
 }
 
 impl Shaping<'_> {
-    /// Expands a payload that is text, where expansion is on; all else stays. Where Debezium's structure does not fit its
-    /// own schema, converters that look at the schema fail there; those that `ignore_schemas` get the text.
+    /// Expands a payload that is text, if the expansion is enabled; any other payload is not changed. Where
+    /// Debezium's structure does not match its own schema, converters that read the schema fail in Debezium;
+    /// those that `ignore_schemas` get the text.
     pub(super) fn shape<'a>(self, payload: Value<'a>, known: &mut KnownSchemas) -> Shaped<'a> {
         let schema = Some(Arc::clone(self.schema));
         let expanded = match (self.expansion, &payload) {
@@ -184,7 +188,8 @@ impl Shaping<'_> {
     }
 }
 
-/// Whether Debezium's expansion loses its way: a list at the top, a number that no Connect type holds.
+/// Reports whether Debezium's expansion fails: a list at the top, or a number that no Connect type
+/// represents.
 fn is_beyond_debezium(value: &Value<'_>) -> bool {
     matches!(value, Value::Array(_)) || holds_digits(value)
 }
@@ -197,8 +202,8 @@ fn holds_digits(value: &Value<'_>) -> bool {
     }
 }
 
-/// The structure of a JSON document of so many bytes; `None` when all of it is left out. The outermost struct has the name of the
-/// column, when it is a column's.
+/// Infers the schema and value of a JSON document from a text of this length in bytes. Returns `None` if the
+/// whole document is ignored. The outermost struct has the name of the column, if there is one.
 pub(super) fn structure(
     expansion: JsonExpansion,
     column: Option<&str>,

@@ -1,30 +1,33 @@
-//! How much larger than its text a structure may be.
+//! The limit of a structure's size, relative to its text.
 
 use super::Unexpandable;
 use crate::connect::Value;
 
-/// For each byte of the text, what may be added to the structure that is not in the text.
+/// Bytes that may be added to the structure for each byte of the text.
 const ADDED_PER_TEXT_BYTE: usize = 32;
-/// So much may be added to any text.
+/// Bytes that may be added to any text.
 const ADDED_MIN: usize = 1 << 20;
 
-/// The objects of an array share one schema. A member that one of them lacks is filled in as null, and structs are named after the
-/// path that leads to them. A text of some kilobytes could so become gigabytes, so what is added has a limit.
+/// The bytes that may still be added to a structure.
+///
+/// The objects of an array share one schema. A member that one of them lacks is added as null, and structs
+/// are named by their path. A text of some kilobytes could so become gigabytes, therefore the added bytes
+/// have a limit.
 #[derive(Debug)]
 pub(super) struct Room(usize);
 
 impl Room {
-    /// What may be added to a text of this length.
+    /// Returns the limit for a text of this length in bytes.
     pub(super) const fn of_text(length: usize) -> Self {
         Self(length.saturating_mul(ADDED_PER_TEXT_BYTE).saturating_add(ADDED_MIN))
     }
 
-    /// Fills in a null for the member of this name.
+    /// Counts a null for a missing member of this name.
     pub(super) fn fill_in(&mut self, name: &str) -> Result<(), Unexpandable> {
         self.take(name.len().saturating_add(size_of::<Value<'_>>()))
     }
 
-    /// Gives a struct the name of this path.
+    /// Counts the name of a struct at this path.
     pub(super) fn name(&mut self, path: &str) -> Result<(), Unexpandable> {
         self.take(path.len())
     }

@@ -10,8 +10,9 @@ use super::room::Room;
 use super::{EmptyArrayBehavior, JsonExpansion, NullBehavior, Unexpandable};
 use crate::connect::{Field, Kind, NameAdjustment, Schema};
 
-/// What a JSON value is made of: its schema without the names of structs, and with its fields found by their names. So the objects of
-/// an array are merged in a time that grows with their members, not with the product of members and fields.
+/// The structure of a JSON value: its schema without the names of structs, and with fields that are found by
+/// name. So the time to merge the objects of an array grows with their members, not with the product of
+/// members and fields.
 #[derive(Debug)]
 pub(super) struct Shape<'j> {
     pub(super) form: Form<'j>,
@@ -20,7 +21,7 @@ pub(super) struct Shape<'j> {
 
 #[derive(Debug)]
 pub(super) enum Form<'j> {
-    /// A kind that holds no other.
+    /// A kind without elements or fields.
     Scalar(Kind),
     /// The shape of the elements.
     Array(Box<Shape<'j>>),
@@ -28,11 +29,11 @@ pub(super) enum Form<'j> {
     Struct(Fields<'j>),
 }
 
-/// With keys that nobody can foresee: a writer must not be able to choose names that collide.
+/// Map with random hash keys, so that a writer cannot choose names that collide.
 pub(super) type Fields<'j> = IndexMap<Cow<'j, str>, Shape<'j>, RandomState>;
 
 impl<'j> Shape<'j> {
-    /// The shape of a JSON value; `None` when the value is left out.
+    /// Infers the shape of a JSON value. Returns `None` if the value is ignored.
     pub(super) fn of(expansion: JsonExpansion, json: &'j Json) -> Result<Option<Self>, Unexpandable> {
         Ok(Some(match json {
             Json::String(_) => Self::scalar(Kind::String),
@@ -51,7 +52,8 @@ impl<'j> Shape<'j> {
         }))
     }
 
-    /// The schema. `key` is the dotted path that names structs, `None` below an array in an array, where Debezium starts anew.
+    /// Builds the schema. `key` is the dotted path that names structs; it is `None` below an array in an
+    /// array, where Debezium starts with an empty path.
     pub(super) fn schema(&self, key: Option<&str>, room: &mut Room) -> Result<Schema, Unexpandable> {
         let kind = match &self.form {
             Form::Scalar(kind) => kind.clone(),
@@ -75,7 +77,7 @@ impl<'j> Shape<'j> {
         Ok(schema)
     }
 
-    /// The path to the field of this name, which only structs in it need.
+    /// Returns the path to the field of this name, or `None` for a scalar, which needs no path.
     fn path<'n>(&self, key: Option<&str>, name: &'n str) -> Option<Cow<'n, str>> {
         match (&self.form, key) {
             (Form::Scalar(_), _) => None,
@@ -84,8 +86,8 @@ impl<'j> Shape<'j> {
         }
     }
 
-    /// Takes in another element of the same array: fields of either, a known type in place of an unknown one. Whether the other was of
-    /// just this form.
+    /// Merges another element of the same array: adds its fields, and replaces an unknown type by a known
+    /// one. Returns whether the other element had exactly this form.
     fn merge(&mut self, other: Self) -> Result<bool, Unexpandable> {
         match (&mut self.form, other.form) {
             (Form::Scalar(known), Form::Scalar(new)) if *known == new => Ok(true),
@@ -124,7 +126,7 @@ fn fields(expansion: JsonExpansion, members: &Map<String, Json>) -> Result<Field
         }
         if let Some(shape) = Shape::of(expansion, member)? {
             let before = fields.insert(expansion.names.field_name(name), shape);
-            // Two members may have come to one name.
+            // The adjustment may give two members the same name.
             if before.is_some() && expansion.names != NameAdjustment::None {
                 return Err(Unexpandable::Undescribable);
             }
@@ -133,7 +135,7 @@ fn fields(expansion: JsonExpansion, members: &Map<String, Json>) -> Result<Field
     Ok(fields)
 }
 
-/// What kind of number it is: the smallest that Jackson has for it.
+/// Returns the kind of a number: the smallest that Jackson has for it.
 fn number_kind(number: &serde_json::Number) -> Kind {
     match number.as_i64() {
         Some(integer) if i32::try_from(integer).is_ok() => Kind::Int32,
@@ -142,7 +144,7 @@ fn number_kind(number: &serde_json::Number) -> Kind {
     }
 }
 
-/// The one shape of an array's elements.
+/// Infers the common shape of an array's elements.
 fn element(expansion: JsonExpansion, items: &[Json]) -> Result<Shape<'_>, Unexpandable> {
     let undescribable = Unexpandable::Undescribable;
     let Some(first) = items.iter().find(|item| !item.is_null()) else {
@@ -163,7 +165,8 @@ fn element(expansion: JsonExpansion, items: &[Json]) -> Result<Shape<'_>, Unexpa
             None => merged = Some(shape),
             Some(before) => {
                 if !before.merge(shape)? {
-                    // What Debezium merges is not optional any more; it must be where an element is null.
+                    // A schema that Debezium has merged is not optional; it must be optional if an element is
+                    // null.
                     before.optional = holds_null;
                 }
             }
@@ -172,7 +175,7 @@ fn element(expansion: JsonExpansion, items: &[Json]) -> Result<Shape<'_>, Unexpa
     merged.ok_or(undescribable)
 }
 
-/// Jackson's node types, with its integer and floating point numbers apart.
+/// Reports whether both are of one of Jackson's node types, where integers and floating point numbers differ.
 fn is_same_kind(left: &Json, right: &Json) -> bool {
     match (left, right) {
         (Json::Number(left), Json::Number(right)) => number_kind(left) == number_kind(right),
@@ -180,7 +183,7 @@ fn is_same_kind(left: &Json, right: &Json) -> bool {
     }
 }
 
-/// Whether the new fields are just the known ones, in the same order.
+/// Merges fields. Returns whether the new fields are exactly the known ones, in the same order.
 fn merge_fields<'j>(known: &mut Fields<'j>, new: Fields<'j>) -> Result<bool, Unexpandable> {
     let mut is_same = known.len() == new.len();
     for (place, (name, field)) in new.into_iter().enumerate() {

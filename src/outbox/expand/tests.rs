@@ -5,7 +5,7 @@ use serde_json::{Map, Value as Json};
 
 use super::*;
 
-/// Each behavior, and names as they are or adjusted.
+/// Returns the combinations of all behaviors, with and without adjusted names.
 fn expansions() -> Vec<JsonExpansion> {
     let nulls = [NullBehavior::Ignore, NullBehavior::OptionalBytes];
     let arrays = [EmptyArrayBehavior::Ignore, EmptyArrayBehavior::OptionalString];
@@ -19,7 +19,7 @@ fn expansions() -> Vec<JsonExpansion> {
     all
 }
 
-/// That a text becomes the same whatever was read before it.
+/// Checks that a text has the same expansion after any earlier texts.
 fn check(expansion: JsonExpansion, known: &mut KnownSchemas, text: &str) -> Result<(), TestCaseError> {
     let inferred = expansion.expand("payload", text, &mut KnownSchemas::default());
     let expanded = expansion.expand("payload", text, known);
@@ -126,7 +126,7 @@ fn what_is_added_to_a_text_is_limited() {
     assert!(!is_expanded(&named(10_000, 50_000)), "500 MB of names");
 }
 
-/// JSON whose members have few names, so that structures meet again.
+/// Generates JSON whose members have few names, so that structures repeat.
 fn json() -> impl Strategy<Value = Json> {
     let leaf = prop_oneof![
         Just(Json::Null),
@@ -146,7 +146,7 @@ fn json() -> impl Strategy<Value = Json> {
     })
 }
 
-/// Objects that often agree in the types of their members, so that they can be merged.
+/// Generates objects that often agree in the types of their members, so that they can be merged.
 fn json_object() -> impl Strategy<Value = Json> {
     let member = prop_oneof![
         4 => Just(Json::from(1)),

@@ -7,7 +7,7 @@ use super::shape::{Fields, Form, Shape};
 use super::{JsonExpansion, Unexpandable};
 use crate::connect::{Kind, Value};
 
-/// The Connect value of a JSON value of this shape.
+/// Returns the Connect value of a JSON value of this shape.
 pub(super) fn fit(
     expansion: JsonExpansion,
     json: &Json,
@@ -41,13 +41,13 @@ fn fit_struct(
     found.resize_with(fields.len(), || None);
     for (place, (name, member)) in members.iter().enumerate() {
         let Some((index, shape)) = field(fields, place, &expansion.names.field_name(name)) else {
-            // Left out on purpose, or lost because another element's schema stands for all?
+            // The member is either ignored or lost because another element's schema applies to all.
             if !matches!(Shape::of(expansion, member), Ok(None)) {
                 return Err(Unexpandable::Undescribable);
             }
             continue;
         };
-        // Of members that have come to one name the first stands.
+        // Of members with the same adjusted name, the first counts.
         if let Some(free @ None) = found.get_mut(index) {
             *free = Some(fit(expansion, member, shape, room)?);
         }
@@ -62,7 +62,7 @@ fn fit_struct(
     Ok(Value::Struct(values))
 }
 
-/// The field of this name and its place. Where nothing is left out it is the place of the member.
+/// Returns the field of this name with its position. If no member is ignored, it is the member's position.
 fn field<'s, 'j>(fields: &'s Fields<'j>, place: usize, name: &str) -> Option<(usize, &'s Shape<'j>)> {
     if let Some((_, shape)) = fields.get_index(place).filter(|(field, _)| *field == name) {
         return Some((place, shape));
@@ -70,8 +70,9 @@ fn field<'s, 'j>(fields: &'s Fields<'j>, place: usize, name: &str) -> Option<(us
     fields.get_full(name).map(|(index, _, shape)| (index, shape))
 }
 
-/// A number, given as its text, with its kind: the smallest that Jackson has for it. Integers beyond 64 bits and numbers
-/// beyond a double keep their digits, all others become what Java has for them.
+/// Returns a number, given as its text, and its kind: the smallest that Jackson has for it. Integers beyond
+/// 64 bits and numbers beyond a double retain their digits, all others become the value that Java has for
+/// them.
 pub(super) fn number(text: &str) -> (Kind, Value<'_>) {
     if let Ok(integer) = text.parse::<i64>() {
         let narrow = i32::try_from(integer).map(|integer| (Kind::Int32, Value::Int32(integer)));

@@ -12,8 +12,8 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Reads the content as Debezium's transform does: what follows the first JSON value is ignored, and text that is
-    /// not UTF-8 gets replacement characters.
+    /// Parses the content as Debezium's transform does: text after the first JSON value is ignored, and bytes
+    /// that are not UTF-8 become replacement characters.
     pub(super) fn read(expansion: JsonExpansion, bytes: &[u8]) -> Result<Self, MessageError> {
         let text = String::from_utf8_lossy(bytes);
         let mut documents = serde_json::Deserializer::from_str(&text).into_iter::<serde_json::Value>();
@@ -33,7 +33,7 @@ impl Content {
         }
     }
 
-    /// A field's schema and value; null fields are there only with `fields.null.include`.
+    /// Returns a field's schema and value; null fields exist only with `fields.null.include`.
     pub(super) fn get(&self, name: &str) -> Option<(&Arc<Schema>, &Value<'static>)> {
         let index = self.fields.iter().position(|field| field.name == name)?;
         Some((&self.fields.get(index)?.schema, self.values.get(index)?))

@@ -2,7 +2,7 @@ use crate::connect::converter::ConvertError;
 use crate::error::{Class, Diagnose, Exit};
 use crate::outbox::{RouteError, TopicProblem};
 
-/// A logical message that has no event. Names what is wrong, never the content.
+/// A logical message that has no event. The texts name the problem, never the content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// The content is not JSON.
@@ -14,13 +14,13 @@ pub enum MessageError {
     /// No Connect schema describes the content.
     #[error("its content has no schema: an array of different things, or a field without a name")]
     Undescribable,
-    /// As a structure the content would be much larger than it is as text.
+    /// As a structure the content would be much larger than as text.
     #[error(
         "its content would be many times larger as a structure: the objects of an array have few members in common, or names are \
          very long"
     )]
     TooLarge,
-    /// A field is not there.
+    /// The content lacks a field.
     #[error("its content has no field \"{field}\" ({option})")]
     Missing {
         /// The option that names the field.
@@ -35,19 +35,19 @@ pub enum MessageError {
         option: &'static str,
         /// The field.
         field: String,
-        /// What is needed.
+        /// The required kind.
         wanted: &'static str,
     },
-    /// The topic that the message leads to cannot exist.
+    /// Kafka does not allow the message's topic name.
     #[error("field \"{field}\" (route.by.field) of its content leads to no topic")]
     Topic {
         /// The field.
         field: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: TopicProblem,
     },
-    /// It is a change event, and that cannot be made.
+    /// The message is a change event, which cannot be made.
     #[error(transparent)]
     Event(Box<RouteError>),
     /// A value cannot be converted.
@@ -57,14 +57,14 @@ pub enum MessageError {
         field: String,
         /// The option that names the converter.
         option: &'static str,
-        /// Why not.
+        /// The cause.
         #[source]
         source: ConvertError,
     },
 }
 
 impl MessageError {
-    /// The option that names the converter, when it is the converter that refuses a value.
+    /// Returns the option that names the converter, if a converter rejects a value.
     #[must_use]
     pub const fn converter(&self) -> Option<&'static str> {
         match self {
@@ -76,7 +76,7 @@ impl MessageError {
 }
 
 impl MessageError {
-    /// The class of the transform that refuses the event.
+    /// Returns the class of the transform that failed on the event.
     #[must_use]
     pub fn transform(&self) -> Option<&str> {
         match self {

@@ -1,5 +1,5 @@
-//! The outbox without a table: JSON in `pg_logical_emit_message`, and Debezium's `DecodeLogicalDecodingMessageContent`
-//! in front of the router.
+//! The outbox without a table: JSON in `pg_logical_emit_message`, and Debezium's
+//! `DecodeLogicalDecodingMessageContent` before the router.
 
 mod content;
 mod error;
@@ -32,7 +32,8 @@ const TIMESTAMP: &str = "table.field.event.timestamp";
 const VERSION: &str = "table.field.event.schema.version";
 const NULLS: &str = "fields.null.include";
 
-/// Logical messages as an outbox: contents in, events out. Unlike rows they carry no `__debezium.context.*` headers.
+/// Logical messages as an outbox: its input is contents, its output is events. Unlike rows they have no
+/// `__debezium.context.*` headers.
 #[derive(Debug)]
 pub struct MessageOutbox {
     router: Arc<Router>,
@@ -40,7 +41,7 @@ pub struct MessageOutbox {
     prefixes: MessagePrefixes,
 }
 
-/// A message's field, with the option that names it.
+/// A field of a message's content.
 struct Named<'c> {
     name: &'c str,
     schema: &'c Arc<Schema>,
@@ -48,7 +49,7 @@ struct Named<'c> {
 }
 
 impl MessageOutbox {
-    /// `fields.null.include` (false) of the decoding transform: whether fields that are null are there.
+    /// Reads `fields.null.include` (false) of the decoding transform, which retains fields that are null.
     pub(super) fn read(
         router: Arc<Router>,
         prefixes: MessagePrefixes,
@@ -67,7 +68,7 @@ impl MessageOutbox {
         Self { router, expansion, prefixes }
     }
 
-    /// Whether messages of this prefix are events.
+    /// Reports whether messages with this prefix are events.
     #[must_use]
     pub fn takes(&self, prefix: &str) -> bool {
         self.prefixes.take(prefix)
@@ -100,7 +101,7 @@ impl MessageOutbox {
         Ok(Converted { topic, partition, timestamp_ms, key, value, headers }.resolve(encoder))
     }
 
-    /// Topic and key of a message that makes no event, as far as they can be had.
+    /// Returns topic and key of a message that makes no event, each if it is known.
     pub(super) fn topic_and_key(
         &self,
         content: &[u8],
@@ -130,7 +131,7 @@ impl MessageOutbox {
         }
     }
 
-    /// The id, then the additional headers.
+    /// Converts the headers: the id, then the additional headers.
     fn headers(&self, content: &Content, into: &mut Destination<'_>) -> Result<Headers<'_>, MessageError> {
         let converter = ("header.converter", &self.router.converters.header);
         let id = self.mapped(content, &self.router.options.event_id)?;
@@ -174,7 +175,8 @@ impl MessageOutbox {
         write(converter, payload.name, Some(&schema), &value, into)
     }
 
-    /// The content's struct has no name, so that the envelope's is the route value alone.
+    /// Builds the envelope. The content's struct has no name, so the envelope's name is the route value
+    /// alone.
     fn envelope(
         &self,
         content: &Content,
@@ -233,7 +235,7 @@ impl MessageOutbox {
         }
     }
 
-    /// The field that an option names, or the twin of its default.
+    /// Finds the field that an option names, or the twin of its default.
     fn mapped<'c>(&self, content: &'c Content, mapped: &'c MappedColumn) -> Result<Named<'c>, MessageError> {
         let found = find(content, mapped.option, &mapped.column);
         match (found, binding::twin_of(&mapped.column)) {

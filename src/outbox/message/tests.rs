@@ -1,4 +1,4 @@
-//! Contents and the events that they are. Where Debezium fails at a message, so does ours, with a reason.
+//! Contents and their events. Where Debezium fails on a message, outboxd fails too, with a reason.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ use crate::outbox::{EventContext, EventRouter, EventRouterOptions};
 const NOW: RouteContext = RouteContext { now_ms: 1_700_000_000_123 };
 type Options = &'static [(&'static str, &'static str)];
 
-/// As a user has it: JSON values without schema, and the fields of Debezium's documentation.
+/// A typical configuration: JSON values without schema, and the fields of Debezium's documentation.
 const USUAL: Options = &[
     ("value.converter", "org.apache.kafka.connect.json.JsonConverter"),
     ("value.converter.schemas.enable", "false"),

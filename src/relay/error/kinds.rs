@@ -1,11 +1,11 @@
-//! What an error is about, for those who decide what follows.
+//! Kinds of errors, for the code that decides on them.
 
 use super::{Error, Peer};
 use crate::kafka;
 use crate::postgres;
 
 impl Error {
-    /// The table whose row it is about.
+    /// Returns the table of the row that failed.
     pub(in crate::relay) fn table(&self) -> Option<&str> {
         match self {
             Self::Row { table, .. } => Some(table),
@@ -13,12 +13,12 @@ impl Error {
         }
     }
 
-    /// Whether Kafka acknowledged a record that it may not have written.
+    /// Returns whether Kafka acknowledged a record that it may not have written.
     pub(in crate::relay) const fn is_unwritten(&self) -> bool {
         matches!(self, Self::Kafka(kafka::Error::Unwritten(_)))
     }
 
-    /// Whether there is no slot to go on from, though there was one.
+    /// Returns whether a slot to continue from is missing that existed before.
     pub(in crate::relay) const fn is_lost_slot(&self) -> bool {
         matches!(
             self,
@@ -28,22 +28,22 @@ impl Error {
         )
     }
 
-    /// Whether the server is a standby: one that was its primary before, or will be.
+    /// Returns whether the server is a standby: the primary of before, or of later.
     pub(in crate::relay) const fn is_standby(&self) -> bool {
         matches!(self, Self::Postgres(postgres::Error::Standby))
     }
 
-    /// Whether Kafka refused a record that the next session sends to the dead-letter topic.
+    /// Returns whether Kafka refused a record that the next session sends to the dead-letter topic.
     pub(in crate::relay) const fn is_condemned(&self) -> bool {
         matches!(self, Self::Condemned { .. })
     }
 
-    /// Whether the producer can go on only as a new one.
+    /// Returns whether only a new producer can continue.
     pub(in crate::relay) const fn wants_new_producer(&self) -> bool {
         self.is_unwritten() || self.is_condemned() || self.is_of_transactions()
     }
 
-    /// Whether it is about Kafka transactions: the next session begins with a new producer.
+    /// Returns whether it concerns Kafka transactions: the next session begins with a new producer.
     pub(in crate::relay) const fn is_of_transactions(&self) -> bool {
         use kafka::Error::{StateTopic, TakenBack, TopicTail, Transaction, Undecided};
         let Self::Kafka(error) = self else { return false };
@@ -53,12 +53,12 @@ impl Error {
         )
     }
 
-    /// Whether another producer has taken over our transactions, or one took too long.
+    /// Returns whether another producer has taken over outboxd's transactions, or one took too long.
     pub(in crate::relay) const fn is_fenced(&self) -> bool {
         matches!(self, Self::Kafka(kafka::Error::Transaction { fault: kafka::TransactionFault::Fenced, .. }))
     }
 
-    /// Who is reached again after it.
+    /// Returns the peer that a retry must reach again.
     pub(in crate::relay) const fn peer(&self) -> Peer {
         match self {
             Self::Kafka(_) | Self::Condemned { .. } => Peer::Kafka,
@@ -66,7 +66,7 @@ impl Error {
         }
     }
 
-    /// Whether the stream could not be understood.
+    /// Returns whether the stream could not be understood.
     pub(in crate::relay) const fn is_garbled(&self) -> bool {
         use postgres::Error as Pg;
         matches!(

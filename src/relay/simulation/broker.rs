@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::coordinator::{Coordinator, STATE_PLACE};
 use super::truth::Truth;
 
-/// How many batches of a producer a leader can tell the offset of.
+/// Number of a producer's batches whose offsets a leader remembers.
 const KNOWN_BATCHES: usize = 5;
 
-/// How many partitions a topic may come to.
+/// Most partitions of a topic.
 const PARTITIONS_MAX: i32 = 5;
 
 /// The topic's number and the partition's.
@@ -26,7 +26,7 @@ pub(super) struct Request {
 pub(super) enum Answer {
     /// Written, the first record at this offset; below 0 it is known to be written, and no more.
     Written(i64),
-    /// Not the leader, or there is no log yet: to be tried again.
+    /// Not the leader, or no log yet: to be tried again.
     NotLeader,
     OutOfOrder,
     /// Refused for good.
@@ -41,7 +41,7 @@ struct Partition {
     log: Vec<usize>,
     /// The next sequence number of each producer, and its last batches with their offsets.
     producers: BTreeMap<u64, (u64, VecDeque<(u64, i64)>)>,
-    /// For how many requests more there is no leader, or no log.
+    /// Number of further requests for which there is no leader, or no log.
     absent: u32,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Cluster {
     pub(super) refused: BTreeSet<usize>,
     /// Brokers check sequence numbers.
     pub(super) idempotent: bool,
-    /// With exactly-once.
+    /// Coordinator, with exactly-once.
     pub(super) coordinator: Option<Coordinator>,
 }
 
@@ -68,12 +68,12 @@ impl Cluster {
         }
     }
 
-    /// A leader is away for some requests.
+    /// Removes a leader for some requests.
     pub(super) fn take_leader(&mut self, place: Place, requests: u32) {
         self.partitions.entry(place).or_default().absent = requests;
     }
 
-    /// The new leader knows nothing of producers. One that is in a transaction is not forgotten.
+    /// Makes the new leader forget producers. One that is in a transaction is not forgotten.
     pub(super) fn forget_producers(&mut self, place: Place, truth: &mut Truth) {
         let partition = self.partitions.entry(place).or_default();
         if let Some(coordinator) = &self.coordinator {
@@ -85,7 +85,7 @@ impl Cluster {
         }
     }
 
-    /// A topic has one partition more. The order of keys over that is not promised.
+    /// Adds a partition to a topic. The order of keys is not promised over that.
     pub(super) fn add_partition(&mut self, topic: usize, truth: &mut Truth) {
         if let Some(count) = self.counts.get_mut(topic).filter(|count| **count < PARTITIONS_MAX) {
             *count += 1;
@@ -93,7 +93,7 @@ impl Cluster {
         }
     }
 
-    /// The events of a topic's records, partition by partition.
+    /// Returns the events of a topic's records, partition by partition.
     pub(super) fn logs(&self, topic: usize) -> impl Iterator<Item = (i32, &[usize])> {
         let partitions = self.partitions.iter().filter(move |(place, _)| place.0 == topic);
         partitions.map(|(place, partition)| (place.1, partition.log.as_slice()))

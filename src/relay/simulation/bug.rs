@@ -2,7 +2,7 @@
 /// simulation must find each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bug {
-    /// What was received is confirmed.
+    /// Confirms what was received.
     ConfirmsOnReceive,
     /// A keepalive is confirmed although transactions before it are on their way.
     ConfirmsKeepalives,
@@ -14,7 +14,7 @@ pub(super) enum Bug {
     RowLsnIsIdentity,
     /// A delete is passed by.
     PassesDeletes,
-    /// A change event is looked for by its contents, which tell when it was made.
+    /// Looks for a change event by its contents, which include its time.
     ContentsAreIdentity,
     /// The first row of a new connection is taken for a repeat.
     SkipsFirstRow,
@@ -26,11 +26,11 @@ pub(super) enum Bug {
     FailureIsSuccess,
     /// A table that is described again keeps its first description.
     StaleRelation,
-    /// The notice by which the server tells that it streams without the publication is not heeded.
+    /// Ignores the notice by which the server reports that it streams without the publication.
     IgnoresNotice,
-    /// After a failover the position in the old history still counts.
+    /// Counts the position in the old history after a failover.
     OldHistoryCounts,
-    /// Where the history went back on the same timeline, LSNs alone say what was sent.
+    /// Decides by LSNs alone what was sent where the history went back on the same timeline.
     BelievesLsns,
     /// A report of success is believed without an offset, and with an old one.
     BelievesReports,
@@ -40,7 +40,9 @@ pub(super) enum Bug {
     FirstHasCompany,
     /// A refused record does not stop the client.
     NotGapless,
-    /// After a broken connection everything unconfirmed is sent again, acknowledged or not.
+    /// Mistakes what a producer refuses because a record before it has failed for a failure of its own.
+    StateIsCause,
+    /// Sends everything unconfirmed again after a broken connection, acknowledged or not.
     ForgetsSessions,
     /// A clean stop does not wait for what is on its way.
     DoesNotDrain,
@@ -50,23 +52,23 @@ pub(super) enum Bug {
     PauseForgets,
     /// A position counts as kept as soon as it is handed over.
     ConfirmsBeforeKept,
-    /// When the right to write positions is taken away, the relay goes on without them.
+    /// Continues without positions when the permission to write them is revoked.
     GoesOnWithoutRight,
     /// A value of `outboxd.position.accept` is believed as long as it is in the configuration.
     AcceptsTwice,
     /// A start does not compare the slot with the position.
     DoesNotCompare,
-    /// A process that goes on does not look which epochs there were meanwhile.
+    /// Does not check which epochs there were meanwhile when a process continues.
     ForgetsEpochs,
     /// A start believes the last position that was written, also if it is that of an earlier session.
     BelievesLastPosition,
-    /// What a Kafka transaction says of itself is written in the next one.
+    /// Writes the state of a Kafka transaction in the next one.
     StateBehind,
     /// A producer is used again after a commit of which nothing is known.
     ReusesProducer,
     /// A producer is used again although a commit of it may arrive a second time.
     TrustsRetriedCommits,
-    /// After a failover the stream begins where the state says.
+    /// Begins the stream at the state's place after a failover.
     StartsAtState,
     /// A start does not fence its predecessor.
     DoesNotFence,
@@ -82,25 +84,25 @@ pub(super) enum Bug {
     TailOfPartition,
     /// The same, of what would be sent there now: the partitions may be others than they were.
     TailOfPartitionNow,
-    /// A relation is captured by its name, or by that of the table that it is a partition of today. What does not match is
-    /// passed over without a word.
+    /// Captures a relation by its name, or by that of the table that it is a partition of at present, and
+    /// silently skips what does not match.
     CapturesByName,
-    /// A captured relation that the router cannot use is passed over, and counted.
+    /// Skips a captured relation that the router cannot use, and counts it.
     SkipsUnusable,
     /// A start does not know what was captured before.
     ForgetsIdentities,
-    /// The position alone says which event a record is.
+    /// Identifies the event of a record by the position alone.
     PositionIsIdentity,
     /// An event of which one record is in Kafka counts as sent, with all its records.
     SkipsRestOfEvent,
 }
 
-/// In which runs a bug shows. Whatever else happens makes that rare.
+/// Runs in which a bug shows. Everything else that happens makes that rare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shows {
     /// A commit goes wrong at the brokers.
     AtCommits,
-    /// A copy of the data is put back, and no position tells it.
+    /// Runs in which a copy of the data is restored, which no position shows.
     AfterCopies,
     /// Relays that keep their positions follow each other.
     AtTakeovers,
@@ -109,7 +111,7 @@ pub(super) enum Shows {
 }
 
 impl Bug {
-    /// Where it shows, unless it shows everywhere.
+    /// Returns the runs in which it shows, unless it shows everywhere.
     pub(super) const fn shows(self) -> Option<Shows> {
         match self {
             Self::TrustsRetriedCommits | Self::ConfirmsPromises | Self::WritesBehindLeftovers => {

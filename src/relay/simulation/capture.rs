@@ -1,4 +1,4 @@
-//! What a relay concludes from the catalog, and what those with a planted bug make of it.
+//! Conclusions of a relay from the catalog, correct and with a planted bug.
 
 use super::bug::Bug;
 use super::catalog::{Catalog, PUBLICATION};
@@ -6,13 +6,13 @@ use super::world::Bench;
 use crate::connect::column::TableDescription;
 use crate::pgoutput::Relation;
 use crate::postgres::{self, PublishedOperations, TableFilter};
-use crate::relay::capture::{
+use crate::relay::capture::captured::{
     CaptureError, CapturedTable, CapturedTables, Finding, Look, Namesake, NotSent, Rules, Today, Watched,
     judge,
 };
+use crate::relay::capture::resolution::{Resolution, Resolved, relation_of};
+use crate::relay::capture::table::Table;
 use crate::relay::error::Error;
-use crate::relay::resolution::{Resolution, Resolved, relation_of};
-use crate::relay::table::Table;
 use crate::wal::Oid;
 
 /// The tables of one process.
@@ -25,7 +25,7 @@ pub(super) struct Capture<'p> {
 }
 
 impl Capture<'_> {
-    /// As `Preflight::capture`: the tables that a start captures.
+    /// Does the same as `Preflight::capture`: returns the tables that a start captures.
     pub(super) fn start(&self, catalog: &Catalog) -> Result<Vec<Oid>, Error> {
         let all = catalog.table_facts();
         let captured = self.rules().select(&all)?;
@@ -38,7 +38,7 @@ impl Capture<'_> {
         Ok(oids)
     }
 
-    /// As `Resolver::resolve`: what a relation that the stream describes is to the relay.
+    /// Does the same as `Resolver::resolve`: judges a relation of the stream.
     pub(super) fn resolve(&self, relation: &Relation, catalog: &Catalog) -> Result<Table, Error> {
         if self.bug == Some(Bug::CapturesByName) {
             return Ok(self.resolve_by_name(relation, catalog));
@@ -51,7 +51,7 @@ impl Capture<'_> {
         }
     }
 
-    /// As the guard of the publication, once: what was altered since the last look.
+    /// Does the same as the guard of the publication, once: finds what was altered since the last poll.
     pub(super) fn look(&self, publication: Option<u32>, catalog: &Catalog) -> Result<(), postgres::Error> {
         let roots = self.known.roots();
         let oids: Vec<Oid> = roots.iter().map(CapturedTable::oid).collect();
@@ -104,7 +104,8 @@ impl Capture<'_> {
         }
     }
 
-    /// The planted bug: the name decides, or that of the table that it is a partition of today; what does not match is passed over.
+    /// Plants the bug: the name decides, or that of the table that it is a partition of at present; what does
+    /// not match is skipped.
     fn resolve_by_name(&self, relation: &Relation, catalog: &Catalog) -> Table {
         let root = catalog.relation_facts(relation.oid).and_then(|facts| facts.root);
         let matches = self.filter.matches(&relation.schema, &relation.table)

@@ -15,7 +15,7 @@ const SHAPES: [[&str; 5]; 2] = [
     ["id", "type", "aggregatetype", "payload", "aggregateid"],
 ];
 const PAYLOAD_RENAMED: &str = "body";
-/// Of a table that is no outbox.
+/// Columns of a table that is no outbox.
 const ORDERS: [&str; 5] = ["id", "customer", "total", "paid", "note"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,19 +39,19 @@ pub(super) enum Columns {
     Orders,
 }
 
-/// What decides whether a table is captured.
+/// Criterion by which a table is captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CapturedBy {
     /// `table.include.list=public.outbox`
     List,
-    /// Nothing is listed.
+    /// Its columns: no table is listed.
     Columns,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Catalog {
     pub(super) tables: Vec<CatalogTable>,
-    /// Where the application writes its events.
+    /// Table that the application writes its events to.
     pub(super) outbox: Oid,
     pub(super) all_tables: bool,
     pub(super) via_root: bool,
@@ -75,7 +75,7 @@ impl Columns {
 }
 
 impl CatalogTable {
-    /// Whether a relay that sees it like this must capture it.
+    /// Returns whether a relay that sees it like this must capture it.
     pub(super) fn is_captured(&self, by: CapturedBy) -> bool {
         match by {
             CapturedBy::List => (self.schema, self.name) == ("public", "outbox"),
@@ -83,7 +83,7 @@ impl CatalogTable {
         }
     }
 
-    /// As the stream describes it.
+    /// Returns it as the stream describes it.
     pub(super) fn relation(&self) -> Relation {
         let column = |name: &str| Column {
             name: name.to_owned(),
@@ -126,7 +126,8 @@ impl Catalog {
         self.tables.iter().filter(move |table| table.root == Some(root))
     }
 
-    /// What the stream says of the rows of a table: its own name or that of its root. `None` when they are not published.
+    /// Returns the table as which the stream names its rows: itself or its root. Returns `None` when they are
+    /// not published.
     pub(super) fn published(&self, table: &CatalogTable) -> Option<CatalogTable> {
         let root = table.root.and_then(|root| self.get(root));
         let named = |table: &CatalogTable| self.all_tables || self.members.contains(&table.oid);
@@ -181,7 +182,7 @@ impl Catalog {
         self.tables.iter().filter(wanted).map(found).collect()
     }
 
-    /// The publication that was made as the `number`th.
+    /// Returns the publication that was created as the `number`th.
     pub(super) fn publication(&self, number: u32, asked: &[Oid]) -> PublicationVersion {
         let members = self.members.iter().filter(|oid| asked.contains(oid));
         let member = |table: &Oid| Member {

@@ -23,14 +23,14 @@ const OPTIONS: [(&str, &str); 8] = [
     ("transforms.one.replacement", EVENTS_TOPICS[0]),
 ];
 
-/// What every relay makes of rows.
+/// Returns the conversion that every relay applies to rows.
 pub(super) fn route() -> ChangeEvents {
     let lookup =
         |key: &str| OPTIONS.iter().find(|(option, _)| *option == key).map(|(_, value)| (*value).to_owned());
     ChangeEvents::parse(&lookup, table::context(), "db").unwrap()
 }
 
-/// Something happens to a row. A changed key is a delete, its tombstone and a create.
+/// Changes a row. A changed key is a delete, its tombstone and a create.
 pub(super) fn change(
     relation: &CatalogTable,
     row: Row,
@@ -61,14 +61,14 @@ pub(super) fn change(
     })
 }
 
-/// The event that a record is of: its key tells it.
+/// Returns the event of a record, which its key names.
 pub(super) fn number_of(record: &ProducerRecord<'_>) -> Option<usize> {
     let key: Json = serde_json::from_slice(record.key?).ok()?;
     let number = table::number_of(key["id"].as_str()?.as_bytes())?;
     Some(number + usize::from(record.value.is_none()))
 }
 
-/// Whether a record is what an event must become.
+/// Returns whether a record is what an event must become.
 pub(super) fn is_of(record: &ProducerRecord<'_>, event: &Event, number: usize) -> bool {
     let Some(value) = record.value else { return event.of.is_some() };
     let value: Json = serde_json::from_slice(value).unwrap_or_default();
@@ -84,7 +84,7 @@ pub(super) fn is_of(record: &ProducerRecord<'_>, event: &Event, number: usize) -
     is_row && event.of.is_none() && record.topic == EVENTS_TOPICS[event.topic]
 }
 
-/// A row that has these values in its columns.
+/// Makes a row that has these values in its columns.
 fn row_of<'v>(relation: &CatalogTable, id: &'v str, other: Option<&'v str>) -> Tuple<'v> {
     let other = other.map_or(ColumnValue::Null, |other| ColumnValue::Text(other.as_bytes()));
     let value = |name| if name == "id" { ColumnValue::Text(id.as_bytes()) } else { other };

@@ -17,7 +17,7 @@ use crate::kafka::{Cause, Deliveries, Rejection, ReportPlace};
 
 /// `max.in.flight`
 const REQUESTS_MAX: usize = 5;
-/// How often a request is tried by a client that gives up.
+/// Number of tries of a request by a client that gives up.
 const TRIES_MAX: u32 = 2;
 
 #[derive(Debug)]
@@ -31,22 +31,22 @@ pub(super) struct Queued {
 struct Batch {
     base: u64,
     records: Vec<Queued>,
-    /// It is on its way, or its answer is.
+    /// True if it, or its answer, is in flight.
     sent: bool,
     tries: u32,
 }
 
-/// What a client has for one partition.
+/// Batches of a client for one partition.
 #[derive(Debug, Default)]
 struct Lane {
     queue: VecDeque<Queued>,
     next: u64,
     batches: VecDeque<Batch>,
-    /// On its way to the leader, in the order of the connection.
+    /// In flight to the leader, in the order of the connection.
     requests: VecDeque<Request>,
-    /// On its way back.
+    /// Answers in flight.
     answers: VecDeque<(u64, Answer)>,
-    /// What a broken connection still held: it may arrive much later, and nobody hears the answer.
+    /// Requests of a broken connection: they may arrive much later, and their answers are lost.
     strays: Vec<Request>,
     /// The last offset that was reported.
     reported: i64,
@@ -59,26 +59,46 @@ pub(super) struct Client {
     deliveries: Deliveries,
     lanes: BTreeMap<Place, Lane>,
     fatal: bool,
-    /// With exactly-once.
+    /// A record of the transaction has failed: no further one is taken until it is aborted.
+    abortable: bool,
+    /// The same since the last query.
+    refused: bool,
+    /// Refused records whose reports come later than that.
+    unreported: Vec<(Place, Vec<Queued>)>,
+    /// Ender of transactions, with exactly-once.
     pub(super) ender: Option<Ender>,
 }
 
 impl Client {
-    pub(super) const fn new(id: u64, bug: Option<Bug>, deliveries: Deliveries) -> Self {
-        Self { id, bug, deliveries, lanes: BTreeMap::new(), fatal: false, ender: None }
+    pub(super) fn new(id: u64, bug: Option<Bug>, deliveries: Deliveries) -> Self {
+        let (lanes, unreported) = (BTreeMap::new(), Vec::new());
+        let (fatal, abortable, refused, ender) = (false, false, false, None);
+        Self { id, bug, deliveries, lanes, fatal, abortable, refused, unreported, ender }
     }
 
     pub(super) const fn is_fatal(&self) -> bool {
         self.fatal
     }
 
+    /// Returns whether a record of a transaction was refused since the last call.
+    pub(super) const fn take_refused(&mut self) -> bool {
+        std::mem::replace(&mut self.refused, false)
+    }
+
+    pub(super) const fn is_abortable(&self) -> bool {
+        self.abortable
+    }
+
     pub(super) fn send(&mut self, place: Place, queued: Queued) {
         self.lanes.entry(place).or_default().queue.push_back(queued);
     }
 
-    /// Something happens to one of its partitions.
+    /// Makes one step of one of its partitions.
     pub(super) fn act(&mut self, rng: &mut Rng, cluster: &mut Cluster, truth: &mut Truth, faults: bool) {
         self.end_transactions(rng, cluster, truth, faults);
+        if !self.unreported.is_empty() && rng.u8(0..4) == 0 {
+            self.report_refused();
+        }
         let busy: Vec<Place> =
             self.lanes.iter().filter(|(_, lane)| lane.is_busy()).map(|(place, _)| *place).collect();
         let Some(place) = rng.choice(busy) else { return };
@@ -91,9 +111,10 @@ impl Client {
         }
     }
 
-    /// One whole round for every partition.
+    /// Makes one whole round for every partition.
     pub(super) fn act_fairly(&mut self, rng: &mut Rng, cluster: &mut Cluster, truth: &mut Truth) {
         self.end_transactions(rng, cluster, truth, false);
+        self.report_refused();
         let places: Vec<Place> = self.lanes.keys().copied().collect();
         for place in places {
             self.deliver_stray(place, rng, cluster, truth);
@@ -103,8 +124,9 @@ impl Client {
         }
     }
 
-    /// Its process is gone. What is on its way may arrive all the same.
+    /// Ends its process. Requests in flight may arrive all the same.
     pub(super) fn die(&mut self) {
+        self.unreported.clear();
         for lane in self.lanes.values_mut() {
             lane.queue.clear();
             lane.batches.clear();
@@ -116,6 +138,8 @@ impl Client {
     }
 
     pub(super) fn purge(&mut self) {
+        self.report_refused();
+        self.abortable = false;
         let places: Vec<Place> = self.lanes.keys().copied().collect();
         for place in places {
             let Some(lane) = self.lanes.get_mut(&place) else { continue };
@@ -127,7 +151,7 @@ impl Client {
         }
     }
 
-    /// Something happens to a commit or an abort.
+    /// Makes one step of a commit or an abort.
     fn end_transactions(&mut self, rng: &mut Rng, cluster: &mut Cluster, truth: &mut Truth, faults: bool) {
         let Some(coordinator) = &mut cluster.coordinator else { return };
         coordinator.write_marker(rng, faults, truth);
@@ -147,7 +171,7 @@ impl Client {
         }
     }
 
-    /// The connection breaks, and is there again.
+    /// Breaks the connection and restores it.
     fn disconnect(&mut self, place: Place, rng: &mut Rng) {
         let Some(lane) = self.lanes.get_mut(&place) else { return };
         let arrives = rng.usize(0..=lane.requests.len());
@@ -161,7 +185,7 @@ impl Client {
         }
     }
 
-    /// Sequence numbers begin again, as librdkafka's issue 3712 has it.
+    /// Restarts sequence numbers, as in librdkafka's issue 3712.
     pub(super) fn begin_sequence_again(&mut self, rng: &mut Rng, truth: &mut Truth) {
         let idle = self.lanes.iter_mut().filter(|(_, lane)| lane.batches.is_empty() && lane.next > 0);
         if let Some((place, lane)) = rng.choice(idle.collect::<Vec<_>>()) {
@@ -238,7 +262,7 @@ impl Client {
                 let batch = lane.batches.remove(index);
                 let gapless = self.bug != Some(Bug::NotGapless) && self.ender.is_none();
                 if !gapless {
-                    // The sequence goes on as if the batch had never been.
+                    // The sequence continues as if the batch had never been.
                     lane.next = base;
                     lane.batches.iter_mut().skip(index).for_each(|batch| {
                         (batch.base, batch.sent) = (lane.next, false);
@@ -246,7 +270,13 @@ impl Client {
                     });
                     lane.lose_connection();
                 }
-                self.fail(place, batch.map(|batch| batch.records).unwrap_or_default(), Code::InvalidRecord);
+                let records = batch.map(|batch| batch.records).unwrap_or_default();
+                if self.ender.is_some() {
+                    (self.abortable, self.refused) = (true, true);
+                    self.unreported.push((place, records));
+                    return;
+                }
+                self.fail(place, records, Code::InvalidRecord);
                 if gapless {
                     self.become_fatal();
                 }
@@ -254,7 +284,7 @@ impl Client {
         }
     }
 
-    /// A later batch that is written proves to it that those before it are.
+    /// Completes a batch that was written, and with it those before, which a later written batch proves.
     fn written(&mut self, place: Place, index: usize, offset: i64) {
         let Some(lane) = self.lanes.get_mut(&place) else { return };
         let from = if self.bug == Some(Bug::NotIdempotent) { index } else { 0 };
@@ -300,7 +330,13 @@ impl Client {
         }
     }
 
-    /// The gapless guarantee: nothing more is sent. What is on its way comes back first.
+    fn report_refused(&mut self) {
+        for (place, records) in std::mem::take(&mut self.unreported) {
+            self.fail(place, records, Code::InvalidRecord);
+        }
+    }
+
+    /// Stops sending, by the gapless guarantee. Records in flight are answered first.
     fn become_fatal(&mut self) {
         self.fatal = true;
         self.deliveries.error(KafkaError::Global(Code::GaplessGuarantee), "a record failed");
@@ -322,7 +358,7 @@ impl Client {
         self.fail(place, failed, Code::GaplessGuarantee);
     }
 
-    /// The client of the planted bug drops what it has tried too often; what is behind goes on.
+    /// Drops what the client of the planted bug has tried too often, and continues with the next.
     fn give_up(&mut self, place: Place) {
         let Some(lane) = self.lanes.get_mut(&place) else { return };
         if lane.batches.front().is_none_or(|batch| batch.sent || batch.tries < TRIES_MAX) {
@@ -339,7 +375,7 @@ impl Client {
     }
 }
 
-/// Nobody looks for a record without dead letters.
+/// Makes a fingerprint, which is never looked up without dead letters.
 fn fingerprint(queued: &Queued) -> Fingerprint {
     Fingerprint::new(None, None, Some(&queued.event.to_le_bytes()))
 }

@@ -8,29 +8,30 @@ use super::broker::Place;
 use super::truth::Truth;
 use crate::kafka::{Deliveries, Error, TransactionFault};
 
-/// The place of the topic that says how far transactions go, behind those of events.
+/// Place of the topic of states, behind those of events.
 pub(super) const STATE_PLACE: Place = (2, 0);
 
-/// How often a request is sent until nobody waits for its answer any more.
+/// Most times that a request is sent until its answer is not waited for any more.
 const TRIES_MAX: u32 = 3;
 
-/// For how many turns a committed transaction is waited for that consumers do not see.
+/// Number of turns for which a committed transaction is waited for that consumers do not see.
 const TURNS_MAX: u32 = 40;
 
-/// Of the one transactional id that all relays have.
+/// Coordinator of the one transactional id that all relays have.
 #[derive(Debug)]
 pub(super) struct Coordinator {
     /// The producer that began last. No other may write or commit.
     owner: u64,
-    /// What is written and undecided, by producer.
+    /// Written and undecided events, by producer.
     open: BTreeMap<u64, Vec<(Place, usize)>>,
-    /// What is decided, and not written into the partitions yet: whether it is committed, and what.
+    /// Decided events that are not written into the partitions yet, and whether they are committed.
     markers: BTreeMap<Place, (bool, Vec<usize>)>,
-    /// What was decided, and forgotten: it is open in its partition until an operator ends it, or the next marker there.
+    /// Decided and forgotten events: open in their partition until an operator ends them, or the next marker
+    /// there does.
     left_open: BTreeMap<Place, Vec<usize>>,
-    /// How often an operator had to.
+    /// Number of times that an operator had to.
     operations: u32,
-    /// What states say, by number.
+    /// Contents of states, by number.
     states: Vec<String>,
     /// The last committed state.
     committed: Option<usize>,
@@ -52,7 +53,7 @@ impl Coordinator {
         }
     }
 
-    /// `init_transactions`: what was open is aborted. False until that is done.
+    /// Begins as `init_transactions` does: aborts what was open. Returns false until that is done.
     pub(super) fn begin(&mut self, producer: u64) -> bool {
         self.owner = producer;
         if self.fences && self.markers.is_empty() {
@@ -71,7 +72,7 @@ impl Coordinator {
         open.extend(events.iter().map(|event| (place, *event)));
     }
 
-    /// EndTxn. It decides about whatever is open of the producer.
+    /// Handles EndTxn. It decides about whatever is open of the producer.
     fn end(&mut self, producer: u64, commits: bool, truth: &mut Truth) -> Result<(), TransactionFault> {
         if !self.allows(producer) {
             return Err(TransactionFault::Fenced);
@@ -94,7 +95,7 @@ impl Coordinator {
         }
     }
 
-    /// A partition hears of the last decision; or, with `faults`, it is forgotten.
+    /// Writes the marker of the last decision into a partition; or, with `faults`, forgets it.
     pub(super) fn write_marker(&mut self, rng: &mut Rng, faults: bool, truth: &mut Truth) {
         let Some(place) = rng.choice(self.markers.keys().copied()) else { return };
         let Some((commits, events)) = self.markers.remove(&place) else { return };
@@ -112,17 +113,17 @@ impl Coordinator {
         }
     }
 
-    /// Whether consumers see all that was committed in these places.
+    /// Returns whether consumers see all that was committed in these places.
     pub(super) fn is_seen(&self, wanted: impl Fn(Place) -> bool) -> bool {
         !self.markers.keys().chain(self.left_open.keys()).any(|place| wanted(*place))
     }
 
-    /// Whether a transaction may begin.
+    /// Returns whether a transaction may begin.
     pub(super) fn is_complete(&self) -> bool {
         self.markers.is_empty()
     }
 
-    /// An operator aborts what was forgotten, and has the relays begin with another topic for their state.
+    /// Lets an operator abort what was forgotten, and restart the relays with another topic for their state.
     pub(super) fn operate(&mut self, truth: &mut Truth) {
         if self.is_complete() && !self.left_open.is_empty() {
             truth.tell(|| format!("an operator aborts {:?}", self.left_open));
@@ -132,24 +133,24 @@ impl Coordinator {
         }
     }
 
-    /// An operator gives the relays another topic for their state.
+    /// Gives the relays another topic for their state.
     pub(super) fn begin_anew(&mut self, truth: &mut Truth) {
         self.committed = None;
         truth.begin_anew();
     }
 
-    /// A number for a state that is about to be written.
+    /// Returns a number for a state that is about to be written.
     pub(super) fn keep(&mut self, state: &str) -> usize {
         self.states.push(state.to_owned());
         self.states.len() - 1
     }
 
-    /// What a consumer reads that sees committed records only.
+    /// Returns the state that a consumer of committed records reads.
     pub(super) fn state(&self) -> Option<&str> {
         self.states.get(self.committed?).map(String::as_str)
     }
 
-    /// What a consumer reads that sees all.
+    /// Returns the state that a consumer of all records reads.
     pub(super) fn newest_state(&self) -> Option<&str> {
         self.states.last().map(String::as_str)
     }
@@ -160,18 +161,18 @@ impl Coordinator {
 pub(super) struct Ender {
     generation: u64,
     waits: bool,
-    /// What is asked for, and how often it was sent.
+    /// Request, and the number of times that it was sent.
     asks: Option<(bool, u32)>,
     sent: bool,
     requests: VecDeque<bool>,
     answers: VecDeque<Result<(), TransactionFault>>,
     strays: Vec<bool>,
-    /// For how many turns more a commit is waited for that was promised, and the operations before.
+    /// Number of further turns for which a promised commit is waited for, and the operations before.
     unseen: Option<(u32, u32)>,
 }
 
 impl Ender {
-    /// `waits`: a commit is done when it is seen, not when it is promised.
+    /// Creates it. With `waits` a commit is done when it is visible, not when it is promised.
     pub(super) fn new(generation: u64, waits: bool) -> Self {
         Self { generation, waits, ..Self::default() }
     }
@@ -181,7 +182,7 @@ impl Ender {
         self.sent = false;
     }
 
-    /// The connection breaks: what was on its way may arrive much later. True when something was.
+    /// Breaks the connection: requests in flight may arrive much later. Returns true if there were any.
     pub(super) fn disconnect(&mut self) -> bool {
         let busy = !self.requests.is_empty() || !self.answers.is_empty();
         self.strays.extend(self.requests.drain(..));
@@ -190,7 +191,7 @@ impl Ender {
         busy
     }
 
-    /// Nobody waits any more.
+    /// Stops waiting.
     pub(super) fn die(&mut self) {
         self.disconnect();
         (self.asks, self.unseen) = (None, None);
@@ -211,7 +212,7 @@ impl Ender {
         }
     }
 
-    /// The next thing that happens to a request; what has ended, once it has.
+    /// Makes the next step of a request; returns the decision that has ended, once it has.
     pub(super) fn act(
         &mut self,
         producer: u64,
@@ -222,7 +223,7 @@ impl Ender {
         let (commits, tries) = self.asks?;
         if let Some((turns, operations)) = self.unseen {
             self.unseen = turns.checked_sub(1).map(|turns| (turns, operations));
-            // Whoever waits when an operator comes is stopped.
+            // A request that waits when an operator comes is stopped.
             return if self.unseen.is_none() || operations < coordinator.operations {
                 self.end(deliveries, commits, Err(TransactionFault::Unknown))
             } else if coordinator.is_seen(|_| true) {

@@ -1,4 +1,4 @@
-//! What is altered in the catalog while rows are written, in a transaction of its own.
+//! Alterations of the catalog while rows are written, in a transaction of its own.
 
 use fastrand::Rng;
 
@@ -43,7 +43,7 @@ pub(super) enum Ddl {
     BecomeAlike,
 }
 
-/// Which of them a seed has.
+/// Alterations of a seed.
 pub(super) const DDL: [Ddl; 11] = [
     Ddl::RenameTable,
     Ddl::MoveTable,
@@ -74,7 +74,7 @@ impl Oids {
 }
 
 impl Wal {
-    /// A transaction alters the catalog.
+    /// Alters the catalog in a transaction.
     pub(super) fn alter(&mut self, ddl: Ddl, rng: &mut Rng, truth: &mut Truth) {
         let before = self.catalog.tables.clone();
         let mut catalog = (*self.catalog).clone();
@@ -87,7 +87,7 @@ impl Wal {
         self.set_catalog(catalog);
     }
 
-    /// A start adds tables to the publication. What was written to them before is not in the stream.
+    /// Adds tables to the publication, as a start does. What was written to them before is not in the stream.
     pub(super) fn publish(&mut self, tables: &[Oid], truth: &mut Truth) {
         let mut catalog = (*self.catalog).clone();
         let missing = tables
@@ -101,7 +101,7 @@ impl Wal {
         }
     }
 
-    /// An operator gives every column the name that the router wants.
+    /// Gives every column the name that the router needs, as an operator would.
     pub(super) fn mend_columns(&mut self, truth: &mut Truth) {
         let mut catalog = (*self.catalog).clone();
         for table in &mut catalog.tables {
@@ -245,7 +245,7 @@ impl Catalog {
         members.retain(|member| tables.iter().any(|table| table.oid == *member));
     }
 
-    /// Another table as the outbox was, and in the publication like that.
+    /// Creates another table like the outbox, published like it.
     fn make_outbox(&mut self, before: CatalogTable, oids: &mut Oids) {
         self.outbox = oids.next();
         let columns = Columns::Outbox { shape: 0, renamed: false };
@@ -264,7 +264,7 @@ impl Catalog {
         self.tables.push(CatalogTable { oid, name, root, partitioned: false, ..outbox });
     }
 
-    /// A partition of the outbox that is not its only one.
+    /// Returns a partition of the outbox that is not its only one.
     fn spare_partition(&self, rng: &mut Rng) -> Option<Oid> {
         let partitions: Vec<Oid> = self.partitions(self.outbox).map(|table| table.oid).collect();
         rng.choice(partitions.get(1..)?.to_vec())

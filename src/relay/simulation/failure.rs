@@ -1,4 +1,4 @@
-//! What follows a failure of a session or a start: for the relay, and for its operator.
+//! Reaction to a failure of a session or a start: by the relay, and by its operator.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use super::world::World;
 use crate::error::{Diagnose as _, Exit, chain};
 use crate::kafka;
 use crate::postgres;
-use crate::relay::capture::{CaptureError, CapturedTable};
-use crate::relay::control::Target;
+use crate::relay::capture::captured::{CaptureError, CapturedTable};
 use crate::relay::error::Error;
-use crate::relay::retry::{self, Next, Producer, Situation, Step};
+use crate::relay::lifecycle::control::Target;
+use crate::relay::lifecycle::retry;
+use crate::relay::lifecycle::retry::{Next, Producer, Situation, Step};
 use crate::wal::{Lsn, Oid};
 
 impl<'p> Process<'p> {
@@ -54,14 +55,14 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// An error that cannot be while the servers keep their word.
+    /// Reports an error that cannot happen while the servers comply with their protocols.
     pub(super) fn broke(&self, error: &Error, world: &World<'p>) -> State<'p> {
         let text = format!("process {} failed: {}", self.number, chain(error));
         world.kafka.borrow_mut().truth.violate(text);
         State::Ended
     }
 
-    /// The operator does what the error says.
+    /// Does what the error asks the operator to do.
     fn mend(&self, error: &Error, world: &mut World<'p>) {
         if is_refusal(error) {
             return self.accept(error, world);
@@ -82,7 +83,8 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// Whether the relay has noticed that the server went back. Then an operator has the relays begin anew.
+    /// Returns whether the relay has noticed that the server went back. Then the operator restarts the relays
+    /// from nothing.
     fn went_back(&self, error: &Error, world: &World<'p>) -> bool {
         match error {
             Error::WentBack(_) => world.server.went_back > self.went_back,
@@ -98,7 +100,7 @@ impl<'p> Process<'p> {
     }
 }
 
-/// Whether an error can be while the servers keep their word.
+/// Returns whether an error can happen while the servers comply with their protocols.
 const fn is_expected(error: &Error) -> bool {
     use kafka::Error::{Fatal, PositionTopic, Transaction, Unwritten};
     matches!(
@@ -109,7 +111,7 @@ const fn is_expected(error: &Error) -> bool {
     )
 }
 
-/// Whether an error has its cause in what was altered.
+/// Returns whether an error was caused by an alteration.
 fn is_of_tables(error: &Error, world: &World<'_>) -> bool {
     let truth = &world.kafka.borrow().truth;
     match error {

@@ -1,4 +1,4 @@
-//! Which tables are captured by identity, as far as the oracles know.
+//! Tables that are captured by identity, as far as the oracles know.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use super::catalog::{CapturedBy, Catalog, CatalogTable, Columns};
 use super::truth::Row;
 use crate::wal::Oid;
 
-/// What must have become of a row.
+/// Verdict on a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It is a message, or the relay must know that its table is captured.
+    /// To be sent: it is a message, or the relay must know that its table is captured.
     Owed,
-    /// It need not be sent, and nothing was told of it.
+    /// Need not be sent, and was not reported.
     Unseen,
-    /// Its table is not captured, and the relay has told so.
+    /// Not captured, which the relay has reported.
     NotCaptured,
 }
 
@@ -22,7 +22,7 @@ pub(super) enum Answer {
 pub(super) struct Identities {
     /// Tables that were to be captured at some time, or were partitions of one then.
     ever: BTreeSet<Oid>,
-    /// What each process has captured, or could know of its predecessors.
+    /// Tables that each process has captured, or could know of its predecessors.
     known: BTreeMap<usize, BTreeSet<Oid>>,
     /// The process that has the slot.
     pub(super) streaming: usize,
@@ -31,7 +31,7 @@ pub(super) struct Identities {
     /// A table was dropped or detached, or may have been.
     lost_tables: bool,
     there: Vec<(Oid, Option<Oid>)>,
-    /// Relations of which a relay has told that their rows are not sent.
+    /// Relations whose rows a relay has reported as not sent.
     left_out: BTreeSet<Oid>,
 }
 
@@ -54,12 +54,12 @@ impl Identities {
         self.there = there;
     }
 
-    /// Whether a captured table had columns that the router cannot use.
+    /// Returns whether a captured table had columns that the router cannot use.
     pub(super) fn lost_columns(&self) -> bool {
         self.ever.iter().any(|table| self.unusable.contains(table))
     }
 
-    /// Whether nobody can tell of some table whether it was a partition of a captured one.
+    /// Returns whether no relay can know of some table whether it was a partition of a captured one.
     pub(super) const fn lost_tables(&self) -> bool {
         self.lost_tables
     }
@@ -68,7 +68,7 @@ impl Identities {
         self.streaming = process;
     }
 
-    /// Whether a table looks like a partition of a captured one, and is none.
+    /// Returns whether a table looks like a partition of a captured one, and is none.
     fn is_ambiguous(&self, catalog: &Catalog) -> bool {
         let tables = &catalog.tables;
         let has_partitions = tables.iter().any(|table| table.partitioned && self.ever.contains(&table.oid));
@@ -80,8 +80,8 @@ impl Identities {
         self.known.entry(process).or_default().extend(tables);
     }
 
-    /// A process says that rows of a relation are not sent. When it knows the relation, or what that is a partition of, they
-    /// are owed all the same.
+    /// Records that a process reports rows of a relation as not sent. When it knows the relation, or what
+    /// that is a partition of, they are owed all the same.
     pub(super) fn leave_out(&mut self, process: usize, relation: Oid, root: Option<Oid>) {
         let known = self.known.get(&process);
         let is_known = |oid| known.is_some_and(|known| known.contains(&oid));
@@ -94,13 +94,13 @@ impl Identities {
         self.left_out.contains(&row.relation)
     }
 
-    /// Whether a row may be sent. A table that is gone may be taken for what was a partition.
+    /// Returns whether a row may be sent. A table that is gone may be mistaken for a former partition.
     pub(super) fn may_be_sent(&self, row: Row) -> bool {
         let gone = !self.there.iter().any(|(table, _)| *table == row.relation);
         gone || self.ever.contains(&row.relation) || self.ever.contains(&row.root)
     }
 
-    /// Of a row that is confirmed and not written.
+    /// Returns the verdict on a row that is confirmed and not written.
     pub(super) fn verdict(&self, row: Option<Row>) -> Answer {
         let Some(row) = row else { return Answer::Owed };
         let known = self.known.get(&self.streaming);

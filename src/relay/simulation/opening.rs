@@ -1,4 +1,5 @@
-//! How a relay comes to its stream: as `Opening::open`, with the product's own judgement of what it finds.
+//! Steps of a relay up to its stream: as in `Opening::open`, with the product's own judgement of the slot and
+//! the position.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,13 +12,13 @@ use super::takeover::Takeover;
 use super::world::World;
 use crate::error::{Class, Diagnose as _};
 use crate::postgres::SnapshotMode;
-use crate::relay::capture::{CapturedTable, CapturedTables};
-use crate::relay::comparison::{Comparison, FoundSlot, Known};
+use crate::relay::capture::captured::{CapturedTable, CapturedTables};
 use crate::relay::error::Error;
+use crate::relay::lifecycle::retry::Step;
 use crate::relay::options::Guarantee;
 use crate::relay::origin::Origin;
-use crate::relay::position::Position;
-use crate::relay::retry::Step;
+use crate::relay::progress::comparison::{Comparison, FoundSlot, Known};
+use crate::relay::progress::position::Position;
 use crate::wal::{Lsn, Oid, TimelineId};
 
 pub(super) const DATABASE: &str = "shop";
@@ -30,24 +31,24 @@ pub(super) struct Opening {
     slot: Option<Lsn>,
     /// The stream, when it has started, and the slot was somewhere else before.
     pub(super) wire: Option<Rc<RefCell<Wire>>>,
-    /// What the position is read for.
+    /// Purpose of reading the position.
     reads: Reads,
-    /// How often the server had crashed.
+    /// Number of the server's crashes.
     crashes: usize,
 }
 
-/// What a start reads the position for.
+/// Purpose for which a start reads the position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reads {
     /// To compare the slot with it, before the stream starts.
     ToCompare,
     /// To learn what others have done, when the stream has started.
     Later,
-    /// Not any more.
+    /// None any more.
     No,
 }
 
-/// What a relay may take offence at, by what has really happened.
+/// Reasons for which a relay may refuse, from what has really happened.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Causes {
     /// The slot is not where relays have left it.
@@ -88,7 +89,7 @@ impl<'p> Process<'p> {
         self.check_place(Opening { origin, slot, wire: None, reads: Reads::No, crashes }, world)
     }
 
-    /// As `Opening::check_place`.
+    /// Does the same as `Opening::check_place`.
     fn check_place(&mut self, opening: Opening, world: &mut World<'p>) -> State<'p> {
         let known = self.memory.known();
         let comparison = self.comparison(world, known.as_ref(), &self.memory.captured);
@@ -159,7 +160,8 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// L11: where the history is gone that a position is of, and the WAL ends before it, no relay begins unless it is told to.
+    /// Checks L11: where the history of a position is gone, and the WAL ends before it, no relay begins
+    /// unless it is commanded to.
     fn check_history(&self, opening: &Opening, has_position: bool, world: &World<'p>) {
         let server = &world.server;
         let truth = &mut world.kafka.borrow_mut().truth;
@@ -181,7 +183,7 @@ impl<'p> Process<'p> {
         self.endure(error, Step::Opening, world)
     }
 
-    /// The position, once it is read.
+    /// Returns the position, once it is read.
     fn read_position(&mut self, world: &mut World<'p>) -> Option<Result<Option<Position>, Error>> {
         let Some(positions) = &self.positions else { return Some(Ok(None)) };
         let mut kafka = world.kafka.borrow_mut();
@@ -214,13 +216,14 @@ impl<'p> Process<'p> {
             database: DATABASE,
             tables: self.capture(world).filter,
             accept: self.accept,
+            trusts_slot: false,
             known,
             saw_slot: self.memory.saw_slot,
             captured,
         }
     }
 
-    /// START_REPLICATION, and with exactly-once what comes before the first row.
+    /// Starts replication, and with exactly-once takes over before the first row.
     fn start(&mut self, opening: Opening, world: &mut World<'p>) -> State<'p> {
         let Opening { origin, slot, wire, crashes, reads } = opening;
         if slot.is_none() {
@@ -272,8 +275,8 @@ impl<'p> Process<'p> {
         State::TakingOver(Box::new(takeover))
     }
 
-    /// With what an operator has accepted before, and only so. The same value is that of a slot and of the position behind it;
-    /// it is believed once.
+    /// Creates a slot with what an operator has accepted before, and only so. The value of a slot and that of
+    /// the position behind it may be the same; it counts once.
     fn make_slot(&self, world: &mut World<'p>) -> State<'p> {
         let World { server, kafka, .. } = world;
         let truth = &mut kafka.borrow_mut().truth;
@@ -289,7 +292,8 @@ impl<'p> Process<'p> {
         State::Connecting
     }
 
-    /// Where the history was lost, its LSNs say nothing of where the slot was moved since.
+    /// Excuses what no relay can know: where the history was lost, its LSNs do not show where the slot was
+    /// moved since.
     fn excuse_what_nobody_can_know(&self, world: &World<'p>) {
         let server = &world.server;
         if !server.is_touched() {
@@ -313,17 +317,17 @@ impl<'p> Process<'p> {
     }
 }
 
-/// Whether a start refuses the slot or the server that it finds.
+/// Returns whether a start refuses the slot or the server that it finds.
 pub(super) const fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::OtherHistory { .. } | Error::Postgres(crate::postgres::Error::SlotLost { .. }))
 }
 
 impl<'p> Process<'p> {
-    /// Whether what has happened explains why a start is refused.
+    /// Returns whether past events explain why a start is refused.
     pub(super) fn is_explained(&self, error: &Error, world: &World<'p>) -> bool {
         match error {
             Error::OtherHistory { .. } => self.causes.other_history,
-            // Without a position nobody knows who has moved the slot.
+            // Without a position no relay knows which client has moved the slot.
             _ => {
                 let truth = &world.kafka.borrow().truth;
                 self.causes.touched || !truth.keeps_positions && truth.identities.streaming != self.number
@@ -331,8 +335,8 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// The operator sends what is in the table, and accepts what the error says; a slot that is gone is made, and where it
-    /// stands is accepted.
+    /// Sends what is in the table, and accepts the value of the error, as an operator would; a slot that is
+    /// gone is created, and its position is accepted.
     pub(super) fn accept(&self, error: &Error, world: &mut World<'p>) {
         let World { server, kafka, accept, rng, .. } = world;
         let truth = &mut kafka.borrow_mut().truth;
@@ -354,7 +358,7 @@ impl<'p> Process<'p> {
     }
 }
 
-/// The value of `outboxd.position.accept` that the error names for a slot that is there.
+/// Returns the value of `outboxd.position.accept` that the error names for an existing slot.
 fn value_in(error: &Error) -> Option<Lsn> {
     let cure = error.cure().filter(|cure| !cure.contains("snapshot.mode=no_data"))?;
     let (_, value) = cure.split_once("outboxd.position.accept=")?;
@@ -362,7 +366,7 @@ fn value_in(error: &Error) -> Option<Lsn> {
     value.split(|c| !is_of_lsn(c)).next()?.parse().ok()
 }
 
-/// A position that does not say what was accepted.
+/// Returns a position without its accepted values.
 fn not_accepted(value: &Option<Vec<u8>>) -> Option<Vec<u8>> {
     let mut json: serde_json::Value = serde_json::from_slice(value.as_ref()?).unwrap();
     json.as_object_mut().unwrap().remove("accepted");

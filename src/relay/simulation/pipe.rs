@@ -19,18 +19,19 @@ use crate::kafka::{
 };
 use crate::wal::Lsn;
 
-/// What all processes have in common: the brokers, every client that ever was, and what is known of the events.
+/// State that all processes share: the brokers, every client that ever existed, and the truth about the
+/// events.
 #[derive(Debug)]
 pub(super) struct Kafka {
     pub(super) cluster: Cluster,
     pub(super) clients: Vec<Client>,
     pub(super) truth: Truth,
-    /// Where relays keep their positions, in runs in which they do.
+    /// Topic of the relays' positions, in runs in which they are stored.
     pub(super) positions: Option<PositionTopic>,
 }
 
 impl Kafka {
-    /// One of the clients does something.
+    /// Makes one step of one of the clients.
     pub(super) fn act(&mut self, rng: &mut Rng, frozen: &[usize], faults: bool) {
         let Self { cluster, clients, truth, .. } = self;
         let number = rng.usize(0..clients.len().max(1));
@@ -41,7 +42,7 @@ impl Kafka {
         }
     }
 
-    /// A position on its way to its topic goes on.
+    /// Makes one step of a position in flight.
     pub(super) fn act_on_positions(&mut self, rng: &mut Rng, frozen: &[usize], faults: bool) {
         if let Some(positions) = &mut self.positions {
             positions.act(rng, frozen, faults, &mut self.truth);
@@ -61,12 +62,12 @@ impl Kafka {
 pub(super) struct Pipe {
     pub(super) kafka: Rc<RefCell<Kafka>>,
     pub(super) process: usize,
-    /// For promptness and for bulk.
+    /// Clients for promptness and for bulk.
     pub(super) clients: [usize; 2],
     pub(super) deliveries: Deliveries,
     pub(super) shadow: Rc<RefCell<Shadow>>,
     pub(super) bug: Option<Bug>,
-    /// What the planted bug writes later.
+    /// State that the planted bug writes later.
     pub(super) late_state: RefCell<Option<String>>,
 }
 
@@ -82,15 +83,22 @@ impl Transport for Pipe {
         truth.fingerprints.insert(event, fingerprint(record, self.bug));
         let topic = EVENTS_TOPICS.iter().position(|topic| *topic == record.topic).unwrap_or_default();
         let client = &mut clients[self.clients[usize::from(pace == Pace::Bulk)]];
-        if client.is_fatal() {
+        // With transactions a client takes nothing more as soon as a record has failed, also while its report is on its way.
+        let code = match (client.is_fatal(), client.is_abortable()) {
+            (true, _) => Some(Code::Fatal),
+            (false, true) if self.bug == Some(Bug::StateIsCause) => Some(Code::InvalidArgument),
+            (false, true) => Some(Code::State),
+            (false, false) => None,
+        };
+        if let Some(code) = code {
             return Err(Rejection {
                 ticket,
                 topic: record.topic.to_owned(),
                 partition: None,
                 event_id: None,
                 fingerprint: record.fingerprint(),
-                cause: Cause::Code(Code::Fatal),
-                reason: Code::Fatal.to_string(),
+                cause: Cause::Code(code),
+                reason: code.to_string(),
             });
         }
         let count = usize::try_from(cluster.counts[topic]).unwrap();
@@ -125,7 +133,7 @@ impl Transport for Pipe {
     }
 }
 
-/// By what a record is known again at the end of its topic.
+/// Returns the fingerprint by which a record is recognised at the end of its topic.
 fn fingerprint(record: &ProducerRecord<'_>, bug: Option<Bug>) -> Fingerprint {
     match bug {
         Some(Bug::ContentsAreIdentity) => Fingerprint::new(record.key, record.value, None),
@@ -190,13 +198,13 @@ impl Shadow {
         }
     }
 
-    /// The end of the latest transaction that is wholly acknowledged.
+    /// Returns the end of the latest transaction that is wholly acknowledged.
     pub(super) fn latest(&self) -> Option<Lsn> {
         let done = self.0.values().filter(|(outstanding, _)| *outstanding == 0);
         done.filter_map(|(_, end)| *end).max()
     }
 
-    /// The end of the first transaction behind the frontier.
+    /// Returns the end of the first transaction behind the frontier.
     pub(super) fn behind(&self, frontier: Lsn) -> Option<Lsn> {
         self.0.values().filter_map(|(_, end)| *end).find(|end| *end > frontier)
     }

@@ -10,12 +10,12 @@ use serde_json::Value as Json;
 use super::pipe::Kafka;
 use super::truth::Truth;
 use crate::kafka::{self, TopicFault};
-use crate::relay::position_store::PositionLog;
+use crate::relay::progress::position_store::PositionLog;
 use crate::wal::{Lsn, Oid};
 
 const TOPIC: &str = "positions";
 
-/// What the brokers let relays do with the topic.
+/// Rights of the relays on the topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rights {
     Everything,
@@ -28,16 +28,16 @@ pub(super) enum Rights {
 pub(super) struct PositionTopic {
     rights: Rights,
     values: Vec<Option<Vec<u8>>>,
-    /// By process.
+    /// Writers by process.
     writers: BTreeMap<usize, Writer>,
-    /// What a broken connection still held: it may arrive much later, and nobody hears the answer.
+    /// Requests of a broken connection: they may arrive much later, and their answers are lost.
     strays: Vec<Written>,
 }
 
 #[derive(Debug, Clone)]
 struct Written {
     bytes: Vec<u8>,
-    /// How often the server had gone back when its session began.
+    /// Number of times that the server had gone back when its session began.
     history: usize,
 }
 
@@ -54,7 +54,7 @@ struct Writer {
 struct Request {
     receipt: usize,
     value: Written,
-    /// It has arrived, and the answer is on its way.
+    /// True if it has arrived, and its answer is in flight.
     has_arrived: bool,
 }
 
@@ -63,7 +63,7 @@ impl PositionTopic {
         Self { rights, values: Vec::new(), writers: BTreeMap::new(), strays: Vec::new() }
     }
 
-    /// The right to write is taken away, or given back.
+    /// Revokes the right to write.
     pub(super) fn revoke(&mut self) {
         self.rights = Rights::Reading;
     }
@@ -76,12 +76,12 @@ impl PositionTopic {
         self.rights == Rights::Everything
     }
 
-    /// A session begins.
+    /// Begins a session.
     pub(super) fn begin(&mut self, process: usize, history: usize) {
         self.writers.entry(process).or_default().history = history;
     }
 
-    /// Something happens to a position on its way.
+    /// Makes one step of a position in flight.
     pub(super) fn act(&mut self, rng: &mut Rng, frozen: &[usize], faults: bool, truth: &mut Truth) {
         if !self.strays.is_empty() && rng.u8(..) < 40 {
             let stray = self.strays.remove(0);
@@ -99,7 +99,7 @@ impl PositionTopic {
         }
     }
 
-    /// One whole round for every relay.
+    /// Makes one whole round for every relay.
     pub(super) fn act_fairly(&mut self, rng: &mut Rng, truth: &mut Truth) {
         let processes: Vec<usize> = self.writers.keys().copied().collect();
         for process in processes {
@@ -108,14 +108,14 @@ impl PositionTopic {
         }
     }
 
-    /// Its process is gone. What is on its way may arrive all the same.
+    /// Ends a process. Requests in flight may arrive all the same.
     pub(super) fn die(&mut self, process: usize) {
         if let Some(writer) = self.writers.remove(&process) {
             self.strays.extend(writer.queue.into_iter().map(|request| request.value));
         }
     }
 
-    /// What a relay reads, once it is there.
+    /// Returns what a relay reads, once the answer has arrived.
     pub(super) fn read(
         &self,
         rng: &mut Rng,
@@ -231,7 +231,7 @@ impl Kept {
         }
     }
 
-    /// Whether it counts when `other` was written before it.
+    /// Returns whether it counts when `other` was written before it.
     pub(super) fn counts_after(&self, other: &Self) -> bool {
         (self.epoch, self.lsn) >= (other.epoch, other.lsn)
     }

@@ -10,35 +10,35 @@ use super::capture::Capture;
 use super::catalog::CapturedBy;
 use super::client::Client;
 use super::opening::{Causes, DATABASE, DATABASE_OID, Opening};
-use super::pipe::{Pipe, Shadow};
+use super::pipe::{Kafka, Pipe, Shadow};
 use super::positions::ModelLog;
 use super::session::{Session, Start};
 use super::table;
 use super::takeover::Takeover;
 use super::world::World;
 use crate::error::{Class, Diagnose as _, chain};
-use crate::kafka::Deliveries;
-use crate::relay::acknowledged::Acknowledged;
-use crate::relay::control::{Control, Target, TargetReceiver};
-use crate::relay::core::{Draining, Ending, Limits};
+use crate::kafka::{self, Deliveries, TransactionFault};
+use crate::relay::delivery::exactly_once::{Batch, Known, Urgency};
+use crate::relay::delivery::flight::Flight;
+use crate::relay::delivery::repeats::{RepeatRange, Repeats};
 use crate::relay::error::Error;
-use crate::relay::exactly_once::{Batch, Known, Urgency};
-use crate::relay::feed::Feed;
-use crate::relay::flight::Flight;
-use crate::relay::memory::Memory;
-use crate::relay::position::Position;
-use crate::relay::position_store::{PositionWriter, Positions};
-use crate::relay::repeats::{RepeatRange, Repeats};
-use crate::relay::retry::Step;
+use crate::relay::lifecycle::control::{Control, Target, TargetReceiver};
+use crate::relay::lifecycle::memory::Memory;
+use crate::relay::lifecycle::retry::Step;
+use crate::relay::pipeline::core::{Draining, Ending, Limits};
+use crate::relay::pipeline::feed::Feed;
+use crate::relay::progress::acknowledged::Acknowledged;
+use crate::relay::progress::position::Position;
+use crate::relay::progress::position_store::{PositionWriter, Positions};
 use crate::transaction::History;
 use crate::wal::{Lsn, PgTimestamp, TimelineId};
 
-/// How long a drain waits for the cause of a failure, and then for the rest.
+/// Longest waits of a drain for the cause of a failure, and then for the rest.
 const LIMITS: Limits = Limits { cause: Duration::from_millis(400), rest: Some(Duration::from_millis(400)) };
 
 pub(super) struct Process<'p> {
     pub(super) number: usize,
-    /// How often the server had gone back when it began, and when its stream did.
+    /// Number of times that the server had gone back when it began, and when its stream did.
     pub(super) went_back: usize,
     pub(super) streams_after: usize,
     pub(super) clients: [usize; 2],
@@ -46,18 +46,18 @@ pub(super) struct Process<'p> {
     shadow: Rc<RefCell<Shadow>>,
     pub(super) memory: Memory,
     state: State<'p>,
-    /// What the planted bug goes on from.
+    /// Memory from which the planted bug continues.
     pub(super) known: Option<Known>,
-    /// It stands still, and hears nothing.
+    /// True if it stands still, and receives nothing.
     pub(super) frozen: bool,
-    /// Says what it is to do.
+    /// Sender of its commands.
     pub(super) control: Control,
     pub(super) target: TargetReceiver,
-    /// Where it keeps its position, if it does.
+    /// Storage of its position, if it has one.
     pub(super) positions: Option<Positions<ModelLog>>,
     /// `outboxd.position.accept`
     pub(super) accept: Option<Lsn>,
-    /// What its start may take offence at.
+    /// Reasons for which its start may refuse.
     pub(super) causes: Causes,
 }
 
@@ -118,12 +118,12 @@ impl<'p> Process<'p> {
         matches!(self.state, State::Paused)
     }
 
-    /// Whether another is needed for anything to happen.
+    /// Returns whether another is needed for anything to happen.
     pub(super) const fn is_away(&self) -> bool {
         self.frozen || self.is_paused()
     }
 
-    /// Whether it knows that Kafka has a position.
+    /// Returns whether it knows that Kafka has a position.
     pub(super) fn knows_position(&self) -> bool {
         self.positions.as_ref().is_some_and(Positions::is_compared)
     }
@@ -138,7 +138,7 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// All memory is lost.
+    /// Ends it with all of its memory.
     pub(super) fn crash(&mut self, world: &mut World<'p>) {
         let wire = match &self.state {
             State::TakingOver(takeover) => Some(&takeover.wire),
@@ -181,7 +181,7 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// As `Relay::run_until_stopped` between two sessions.
+    /// Does the same as `Relay::run_until_stopped` between two sessions.
     fn begin(&mut self, world: &mut World<'p>) -> State<'p> {
         self.target.begin();
         match self.target.get() {
@@ -308,7 +308,7 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// CopyDone: the server hears everything before it leaves.
+    /// Sends CopyDone: the server reads everything before it leaves.
     fn say_goodbye(&mut self, session: Box<Session<'p>>, world: &mut World<'p>) -> State<'p> {
         if session.wire.borrow().closed {
             return hang_up(session, super::session::broken());
@@ -321,7 +321,7 @@ impl<'p> Process<'p> {
         if !flight.in_transaction() && session.core.positions.has(flight.frontier()) {
             kafka.truth.stopped(self.number);
         }
-        // A process that goes on knows what it has handed over.
+        // A process that continues knows what it has handed over.
         if self.is_history(&session, world) {
             kafka.truth.settled(self.number);
         }
@@ -330,7 +330,7 @@ impl<'p> Process<'p> {
         State::Connecting
     }
 
-    /// As `Relay::after_failure`: a refusal is known for certain once everything has come back.
+    /// Does the same as `Relay::after_failure`: a refusal is final once nothing is in flight.
     fn drain(
         &self,
         mut session: Box<Session<'p>>,
@@ -338,7 +338,9 @@ impl<'p> Process<'p> {
         mut ending: Ending,
         world: &World<'p>,
     ) -> State<'p> {
-        match session.drain(&mut ending, world.now()) {
+        let drained = session.drain(&mut ending, world.now());
+        let is_whole = matches!(drained, Ok(Draining::Done));
+        match drained {
             Ok(Draining::Wait) => return State::Draining(session, error, ending),
             Ok(Draining::Purge) => {
                 let mut kafka = world.kafka.borrow_mut();
@@ -348,6 +350,22 @@ impl<'p> Process<'p> {
             Ok(Draining::Done | Draining::Late) | Err(_) => {}
         }
         let cause = ending.cause(&mut session.core, world.now());
+        let mut kafka = world.kafka.borrow_mut();
+        let Kafka { clients, truth, .. } = &mut *kafka;
+        let refused = self.clients.iter().filter(|client| clients[**client].take_refused()).count();
+        // A record of which nothing is known, and another relay, come before it.
+        let is_explained = match &cause {
+            Some(Error::Refused { .. } | Error::Kafka(kafka::Error::Unwritten(_))) => true,
+            Some(Error::Kafka(kafka::Error::Transaction { fault, .. })) => *fault == TransactionFault::Fenced,
+            _ => false,
+        };
+        if refused > 0 && is_whole && !is_explained {
+            let named = cause.as_ref().unwrap_or(&error);
+            truth.violate(format!(
+                "L12: a record of a transaction was refused, and the session ends over {named}"
+            ));
+        }
+        drop(kafka);
         hang_up(session, cause.unwrap_or(error))
     }
 
@@ -368,7 +386,7 @@ impl<'p> Process<'p> {
         self.endure(&error, Step::Session, world)
     }
 
-    /// Whether the server is where it was when the session began.
+    /// Returns whether the server's history is the one with which the session began.
     fn is_history(&self, session: &Session<'p>, world: &World<'p>) -> bool {
         session.origin.timeline == TimelineId(world.server.timeline)
             && self.streams_after == world.server.went_back
@@ -407,7 +425,7 @@ fn hang_up<'p>(session: Box<Session<'p>>, error: Error) -> State<'p> {
     State::Settling(session, error)
 }
 
-/// Where a process keeps its position, in runs in which it does.
+/// Returns the storage of a process's position, in runs in which there is one.
 fn positions(number: usize, world: &World<'_>) -> Option<Positions<ModelLog>> {
     world.kafka.borrow().positions.as_ref()?;
     Some(Positions::in_log(ModelLog { kafka: Rc::clone(&world.kafka), process: number }, "key"))

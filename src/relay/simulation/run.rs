@@ -17,26 +17,26 @@ use super::server::Server;
 use super::slot::MEDDLING;
 use super::truth::Truth;
 use super::world::{Bench, World};
-use crate::relay::control::Target;
+use crate::relay::lifecycle::control::Target;
 use crate::relay::options::Guarantee;
 
-/// In how many rounds everything must be delivered and confirmed once nothing breaks any more.
+/// Number of rounds in which everything must be delivered and confirmed once nothing breaks any more.
 const ROUNDS_MAX: usize = 3_000;
 
-/// What a run saw.
+/// Counts of a run.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) events: usize,
     pub(super) repeats: usize,
     pub(super) faults: usize,
     pub(super) processes: usize,
-    /// How often a relay was told to pause or to begin another session.
+    /// Number of commands to pause or to begin another session.
     pub(super) told: usize,
-    /// How often somebody else wanted to do something with the slot.
+    /// Number of times that another client wanted to change the slot.
     pub(super) meddled: usize,
 }
 
-/// What can break.
+/// Faults.
 const FAULTS: [Fault; 16] = [
     Fault::Cut,
     Fault::CrashRelay,
@@ -56,7 +56,7 @@ const FAULTS: [Fault; 16] = [
     Fault::Persist,
 ];
 
-/// What can break besides where the ends of topics are read.
+/// Additional fault where the ends of topics are read.
 const TAIL_FAULTS: [Fault; 1] = [Fault::AddPartition];
 
 #[derive(Debug, Clone, Copy)]
@@ -82,12 +82,12 @@ enum Fault {
     Persist,
 }
 
-/// What a run in which positions are kept has besides.
+/// Additional state of a run in which positions are stored.
 struct Keeper {
     rng: Rng,
-    /// Somebody moves the slot, drops it or makes it again.
+    /// True if another client moves the slot, drops it or recreates it.
     meddles: bool,
-    /// As soon as no relay has it.
+    /// True if it does so as soon as no relay has the slot.
     wants_to: bool,
     /// Takes the right to write positions away, and gives it back.
     revoker: Option<Rng>,
@@ -98,11 +98,11 @@ struct Run<'p> {
     processes: Vec<Process<'p>>,
     started: usize,
     faults: Vec<Fault>,
-    /// What is altered.
+    /// Alterations.
     alterations: Vec<Ddl>,
-    /// Who tells the relays to pause and to restart; in every other run nobody does.
+    /// Operator who pauses and restarts the relays, in every other run.
     operator: Option<Rng>,
-    /// What is about positions, in every second two runs; in the others none are kept.
+    /// State for positions, in two of four runs; in the others none are stored.
     keeper: Option<Keeper>,
     tally: Tally,
 }
@@ -240,19 +240,19 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Positions are written once a second: in such runs now and then more time passes.
+    /// Passes time, now and then more of it in runs with positions, which are written once a second.
     fn pass_time(&mut self) {
         let much = self.keeper.as_mut().is_some_and(|keeper| keeper.rng.u8(..) < 24);
         self.world.now += Duration::from_millis(if much { 600 } else { 10 });
     }
 
-    /// Somebody does something with the slot, as soon as no relay has it.
+    /// Changes the slot as another client would, as soon as no relay has it.
     fn meddle(&mut self) {
         let Some(Keeper { rng, meddles: true, wants_to, .. }) = &mut self.keeper else { return };
         *wants_to |= rng.u8(..) < 4;
         let World { server, kafka, .. } = &mut self.world;
         let truth = &mut kafka.borrow_mut().truth;
-        // A slot that was dropped before its first position is missed by nobody.
+        // A slot that was dropped before its first position is not missed.
         if !*wants_to || server.is_in_use() || truth.position.is_none() {
             return;
         }
@@ -263,7 +263,8 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// A relay that does not know yet that there is a position goes on without one: from it nobody takes the right.
+    /// Revokes the right to write positions, or grants it again. A relay that does not know yet that there is
+    /// a position continues without one, so it must know first.
     fn revoke(&mut self) {
         let Some(Keeper { revoker: Some(rng), .. }) = &mut self.keeper else { return };
         let Kafka { positions: Some(positions), truth, .. } = &mut *self.world.kafka.borrow_mut() else {
@@ -325,7 +326,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// A relay is told to pause or to begin another session; one that is paused is told to go on.
+    /// Commands a relay to pause or to begin another session; one that is paused is commanded to continue.
     fn operate(&mut self) {
         let Some(operator) = &mut self.operator else { return };
         let paused = self.processes.iter().filter(|process| process.is_paused());
@@ -400,7 +401,8 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Everybody has a turn, and nothing breaks. Records that are refused are let through once a relay has ended over one.
+    /// Gives each participant a turn without faults. Refused records are accepted once a relay has ended over
+    /// one.
     fn round(&mut self) {
         self.pass_time();
         let World { server, kafka, rng, .. } = &mut self.world;

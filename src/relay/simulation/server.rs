@@ -17,9 +17,9 @@ use crate::wal::{Lsn, Oid, Xid};
 /// Both ends of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
-    /// On its way to the client.
+    /// In flight to the client.
     pub(super) bytes: Vec<u8>,
-    /// On their way to the server: flush positions.
+    /// Flush positions in flight to the server.
     pub(super) updates: Vec<u64>,
     pub(super) closed: bool,
 }
@@ -29,22 +29,22 @@ pub(super) struct Server {
     pub(super) wal: Wal,
     pub(super) timeline: u32,
     pub(super) confirmed: u64,
-    /// What a crash goes back to.
+    /// Confirmed position that a crash goes back to.
     pub(super) persisted: u64,
-    /// Somebody has dropped the slot.
+    /// True if another client has dropped the slot.
     pub(super) dropped: bool,
-    /// Where somebody has moved it, until a relay goes on from there.
+    /// Position to which another client has moved it, until a relay continues from there.
     pub(super) moved: Option<u64>,
     /// The same of what a crash goes back to.
     pub(super) persisted_moved: Option<u64>,
     sender: Option<Sender>,
     /// Up to this piece the operator knows what is not in the stream.
     told: usize,
-    /// Where each timeline was left.
+    /// End of each timeline.
     pub(super) switches: Vec<(u32, u64)>,
-    /// How often it has crashed, and every connection with it.
+    /// Number of crashes, each with every connection.
     pub(super) crashes: usize,
-    /// How often a copy was put back.
+    /// Number of times that a copy was restored.
     pub(super) went_back: usize,
 }
 
@@ -56,7 +56,7 @@ struct Sender {
     /// The next piece, and the next message of it.
     piece: usize,
     message: usize,
-    /// How far the client was told of the WAL.
+    /// End of the WAL that was reported to the client.
     sent: u64,
     described: HashMap<Oid, CatalogTable>,
     /// Up to this piece the missing publication needs no notice.
@@ -82,12 +82,12 @@ impl Server {
         }
     }
 
-    /// Whether a client has the slot.
+    /// Returns whether a client has the slot.
     pub(super) fn is_in_use(&self) -> bool {
         self.sender.as_ref().is_some_and(|sender| !sender.wire.borrow().closed)
     }
 
-    /// START_REPLICATION at 0/0; nothing while the slot is in use, or gone.
+    /// Handles START_REPLICATION at 0/0; returns none while the slot is in use, or gone.
     pub(super) fn connect(&mut self) -> Option<Rc<RefCell<Wire>>> {
         if self.is_in_use() || self.dropped {
             return None;
@@ -106,14 +106,14 @@ impl Server {
         Some(wire)
     }
 
-    /// START_REPLICATION at a position of the client's own.
+    /// Handles START_REPLICATION at a position of the client's own.
     pub(super) fn skip_to(&mut self, lsn: u64) {
         if let Some(sender) = &mut self.sender {
             sender.start = sender.start.max(lsn);
         }
     }
 
-    /// Sends a few messages, and hears what the client says.
+    /// Sends a few messages, and reads the client's updates.
     pub(super) fn act(&mut self, rng: &mut Rng, truth: &mut Truth) {
         self.hear(truth);
         let Some(sender) = self.sender.as_mut().filter(|sender| !sender.wire.borrow().closed) else { return };
@@ -125,7 +125,7 @@ impl Server {
         }
     }
 
-    /// L4 of the task: no position beyond what was sent.
+    /// Reads updates, and checks L4 of the task: no position beyond what was sent.
     pub(super) fn hear(&mut self, truth: &mut Truth) {
         let Some(sender) = &mut self.sender else { return };
         let has_heard = !sender.wire.borrow().updates.is_empty();
@@ -137,7 +137,7 @@ impl Server {
             if flushed > self.confirmed {
                 truth.is_to_be_confirmed(flushed);
             }
-            // The server believes every word, and passes over what is lower than before.
+            // The server believes every update, and ignores what is lower than before.
             self.confirmed = self.confirmed.max(flushed);
         }
         if has_heard {
@@ -145,8 +145,8 @@ impl Server {
         }
     }
 
-    /// The operator reads that the publication is missing, makes it again, moves the slot behind the rows that the stream
-    /// has not, and sends them from the table.
+    /// Recreates the publication, moves the slot behind the rows that are missing in the stream, and sends
+    /// them from the table, as an operator would.
     pub(super) fn mend_publication(&mut self, tables: &[Oid], truth: &mut Truth) {
         self.wal.publish(tables, truth);
         truth.tell_unpublished();
@@ -154,8 +154,8 @@ impl Server {
         self.wal.set_published(true);
     }
 
-    /// The operator reads that rows cannot be sent as they are: gives the columns their names again, sends those rows from
-    /// the table, and moves the slot behind them.
+    /// Restores the names of columns, sends rows that cannot be sent as they are from the table, and moves
+    /// the slot behind them, as an operator would.
     pub(super) fn move_slot(&mut self, rng: &mut Rng, truth: &mut Truth) {
         self.cut(rng, truth);
         self.wal.mend_columns(truth);
@@ -167,7 +167,7 @@ impl Server {
         (self.persisted, self.persisted_moved) = (self.confirmed, self.moved);
     }
 
-    /// The connection breaks, at any byte and with any update on its way.
+    /// Breaks the connection, at any byte and with any update in flight.
     pub(super) fn cut(&mut self, rng: &mut Rng, truth: &mut Truth) {
         if let Some(sender) = &mut self.sender {
             let mut wire = sender.wire.borrow_mut();
@@ -178,7 +178,7 @@ impl Server {
         self.let_go(truth);
     }
 
-    /// Whoever has the slot is disconnected.
+    /// Disconnects the client of the slot.
     pub(super) fn let_go(&mut self, truth: &mut Truth) {
         self.hear(truth);
         if let Some(sender) = self.sender.take() {
@@ -186,7 +186,7 @@ impl Server {
         }
     }
 
-    /// The server crashes and is there again. The slot is where it was when it was last stored.
+    /// Crashes the server and restarts it. The slot is where it was when it was last stored.
     pub(super) fn crash(&mut self, rng: &mut Rng, truth: &mut Truth) {
         self.cut(rng, truth);
         self.crashes += 1;
@@ -195,16 +195,17 @@ impl Server {
         truth.regressed();
     }
 
-    /// A standby takes over that has the slot as it was stored, and perhaps less of the WAL. What the old primary
-    /// committed behind that is gone, and other transactions get its LSNs.
+    /// Fails over to a standby that has the slot as it was stored, and perhaps less of the WAL. What the old
+    /// primary committed behind that is gone, and other transactions get its LSNs.
     pub(super) fn fail_over(&mut self, rng: &mut Rng, truth: &mut Truth) {
         let end = self.lose(self.persisted, rng, truth);
         self.switches.push((self.timeline, end));
         self.timeline += 1;
     }
 
-    /// A copy that was made since the slot was last stored is put back: the same timeline, on which other transactions get the
-    /// LSNs of those that are gone. Before a relay sees it, its WAL may be longer than the old one.
+    /// Restores a copy that was made since the slot was last stored: the same timeline, on which other
+    /// transactions get the LSNs of those that are gone. Before a relay sees it, its WAL may be longer than
+    /// the old one.
     pub(super) fn go_back(&mut self, rng: &mut Rng, truth: &mut Truth) {
         let switched = self.switches.last().map_or(0, |(_, at)| *at);
         self.lose(self.persisted.max(switched), rng, truth);
@@ -214,7 +215,7 @@ impl Server {
         }
     }
 
-    /// Only a part of what lies behind `floor` is left; where the WAL ends now.
+    /// Loses a part of the WAL behind `floor`; returns where the WAL ends now.
     fn lose(&mut self, floor: u64, rng: &mut Rng, truth: &mut Truth) -> u64 {
         self.crash(rng, truth);
         let pieces = &self.wal.pieces;
@@ -226,14 +227,14 @@ impl Server {
         end
     }
 
-    /// Everything that was committed is confirmed.
+    /// Returns whether everything that was committed is confirmed.
     pub(super) fn is_done(&self) -> bool {
         self.wal.pieces.last().is_none_or(|piece| self.confirmed >= piece.end())
     }
 }
 
 impl Sender {
-    /// One message of the next piece.
+    /// Sends one message of the next piece.
     fn send(&mut self, wal: &Wal) {
         while wal.pieces.get(self.piece).is_some_and(|piece| piece.decides() < self.start) {
             self.piece += 1;
@@ -251,7 +252,7 @@ impl Sender {
                 }
                 let changes: Vec<&Change> =
                     changes.iter().filter(|change| !unpublished || change.relation.is_none()).collect();
-                // Newer servers pass over transactions without a change.
+                // Newer servers skip transactions without a change.
                 if changes.is_empty() && self.message == 0 && xid % 2 == 0 {
                     return self.pass(*end);
                 }
@@ -287,7 +288,8 @@ impl Sender {
         (self.piece, self.message, self.sent) = (self.piece + 1, 0, self.sent.max(end));
     }
 
-    /// Inside a transaction it tells the commit's LSN; outside one, something between the last piece and the next.
+    /// Sends a keepalive. Inside a transaction it has the commit's LSN; outside one, something between the
+    /// last piece and the next.
     fn keepalive(&mut self, wal: &Wal, rng: &mut Rng) {
         let next = wal.pieces.get(self.piece).map(Piece::decides);
         let until = next.unwrap_or(wal.end).max(self.sent);

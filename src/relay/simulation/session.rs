@@ -19,16 +19,17 @@ use super::{table, tails};
 use crate::kafka::Transport;
 use crate::pgoutput::{self, Message, Relation};
 use crate::postgres::{self, ReplicationStream};
-use crate::relay::capture::CapturedTable;
-use crate::relay::clock::Now;
-use crate::relay::core::{self, Core, Draining, Ending, Event, Reading, Source, Taken, Then, Wanted};
+use crate::relay::capture::captured::CapturedTable;
+use crate::relay::capture::table::Table;
+use crate::relay::delivery::needs::{Answer, Need};
 use crate::relay::error::Error;
-use crate::relay::feed::Feed;
-use crate::relay::needs::{Answer, Need};
 use crate::relay::origin::Origin;
-use crate::relay::position::Keep;
-use crate::relay::position_store::PositionWriter;
-use crate::relay::table::Table;
+use crate::relay::pipeline::core;
+use crate::relay::pipeline::core::{Core, Draining, Ending, Event, Reading, Source, Taken, Then, Wanted};
+use crate::relay::pipeline::feed::Feed;
+use crate::relay::progress::position::Keep;
+use crate::relay::progress::position_store::PositionWriter;
+use crate::relay::time::clock::Now;
 use crate::replication::{Feedback, ReplicationMessage, StandbyStatusUpdate, XLogData};
 use crate::wal::{Lsn, Oid};
 use crate::wire::READ_BYTES;
@@ -36,10 +37,10 @@ use crate::wire::READ_BYTES;
 const MESSAGE_BYTES_MAX: usize = 1 << 16;
 const STATUS_INTERVAL: Duration = Duration::from_millis(300);
 
-/// So many turns in a row may ask for the next one at once, and do nothing else.
+/// Most consecutive turns that may ask for the next one at once, and do nothing else.
 const SPINS_MAX: u32 = 3;
 
-/// At so many of 256 turns the guard of the publication looks at the catalog.
+/// Number of turns of 256 at which the guard of the publication polls the catalog.
 const LOOKS: u8 = 6;
 
 pub(super) struct Session<'p> {
@@ -51,16 +52,16 @@ pub(super) struct Session<'p> {
     source: Tampered,
     capture: Capture<'p>,
     counts: [i32; 2],
-    /// What the core waits for.
+    /// Need of the core.
     need: Option<Need>,
     event: Event,
     bug: Option<Bug>,
     kafka: Rc<RefCell<Kafka>>,
     process: usize,
     shadow: Rc<RefCell<Shadow>>,
-    /// How the tables were described first.
+    /// First descriptions of the tables.
     described: HashMap<Oid, Relation>,
-    /// How many turns in a row had nothing to do and asked for the next one at once.
+    /// Number of consecutive turns that had nothing to do and asked for the next one at once.
     spins: u32,
     /// Since when nothing more is read.
     off_since: Option<Instant>,
@@ -73,17 +74,17 @@ struct Tampered {
     shadow: Rc<RefCell<Shadow>>,
     last_row: Option<Lsn>,
     last_keepalive: Option<Lsn>,
-    /// What a planted bug takes for sent, and where the open transaction commits.
+    /// LSN that a planted bug believes was sent, and the commit of the open transaction.
     believed: Lsn,
     commit_lsn: Lsn,
 }
 
-/// What a session is opened with.
+/// Inputs of a session.
 pub(super) struct Start<'p> {
     pub(super) feed: Feed<'p, Pipe>,
     pub(super) origin: Origin,
     pub(super) confirmed: Lsn,
-    /// What lies before was acknowledged, by its LSN.
+    /// LSN before which everything counts as acknowledged.
     pub(super) believed: Lsn,
     pub(super) wire: Rc<RefCell<Wire>>,
     pub(super) capture: Capture<'p>,
@@ -93,7 +94,7 @@ pub(super) struct Start<'p> {
     pub(super) kafka: Rc<RefCell<Kafka>>,
     pub(super) process: usize,
     pub(super) position: PositionWriter<ModelLog>,
-    /// How long the end may take.
+    /// Longest time that the end may take.
     pub(super) patience: Duration,
 }
 
@@ -134,7 +135,7 @@ impl<'p> Session<'p> {
         }
     }
 
-    /// A turn of the core, and what happens until the next. True when it was to drain and has.
+    /// Runs a turn of the core, and what happens until the next. Returns true when it had to drain and has.
     pub(super) fn turn(&mut self, rng: &mut Rng, now: Now, wanted: Wanted, wal: &Wal) -> Result<bool, Error> {
         if rng.u8(..) < LOOKS && !self.wire.borrow().closed {
             self.capture.look(wal.publication(), &wal.catalog)?;
@@ -160,7 +161,7 @@ impl<'p> Session<'p> {
         Ok(false)
     }
 
-    /// A turn of the ending after a failure.
+    /// Runs a turn of the ending after a failure.
     pub(super) fn drain(&mut self, ending: &mut Ending, now: Now) -> Result<Draining, Error> {
         self.collect();
         let drain = ending.turn(&mut self.core, now)?;
@@ -191,7 +192,7 @@ impl<'p> Session<'p> {
         }
     }
 
-    /// L10: a turn that has nothing to do waits for something that lies ahead.
+    /// Checks L10: a turn that has nothing to do waits for a moment in the future.
     fn waits(&mut self, until: Instant, is_idle: bool, now: Now) {
         if self.core.reading() == Reading::Off {
             self.off_since.get_or_insert(now.instant);
@@ -207,7 +208,7 @@ impl<'p> Session<'p> {
         }
     }
 
-    /// For the report of a seed that does not come to an end.
+    /// Describes itself for the report of a seed that does not come to an end.
     pub(super) fn describe(&self) -> String {
         let (flight, wire) = (&self.core.feed.out.flight, self.wire.borrow());
         format!(
@@ -246,7 +247,7 @@ impl<'p> Session<'p> {
         }
     }
 
-    /// The answer, if it is there.
+    /// Returns the answer, if it has arrived.
     fn answer_to(&mut self, need: &Need, rng: &mut Rng, catalog: &Catalog) -> Option<Result<Answer, Error>> {
         let answer = match need {
             // The server that has written the stream answers no more.
@@ -278,14 +279,14 @@ impl<'p> Session<'p> {
         answer.map(Ok)
     }
 
-    /// What is captured by now must be sent.
+    /// Records the captured tables, whose rows must be sent.
     fn know(&self) {
         let known = self.capture.known.list();
         let identities = &mut self.kafka.borrow_mut().truth.identities;
         identities.know(self.process, known.iter().map(CapturedTable::oid));
     }
 
-    /// The planted bugs that are about what is confirmed.
+    /// Applies the planted bugs that concern what is confirmed.
     fn confirm_wrongly(&mut self) {
         let frontier = self.core.feed.out.flight.frontier();
         let wrong = match self.bug {
@@ -353,7 +354,7 @@ impl Source for Tampered {
     }
 }
 
-/// Whether a planted bug takes a row for a repeat.
+/// Returns whether a planted bug mistakes a row for a repeat.
 fn passes_over(bug: Option<Bug>, last_row: &mut Option<Lsn>, data: &XLogData<'_>) -> bool {
     match data.data.first() {
         Some(b'D') => return bug == Some(Bug::PassesDeletes),
@@ -368,7 +369,7 @@ fn passes_over(bug: Option<Bug>, last_row: &mut Option<Lsn>, data: &XLogData<'_>
     }
 }
 
-/// Whether a planted bug takes an event for acknowledged: its transaction commits before this.
+/// Returns whether a planted bug mistakes an event for acknowledged: its transaction commits before this.
 fn lies_before(lsn: Lsn, commit_lsn: &mut Lsn, data: &XLogData<'_>) -> bool {
     match pgoutput::decode(data.data).unwrap() {
         Message::Begin(begin) => *commit_lsn = begin.final_lsn,

@@ -1,4 +1,4 @@
-//! What others do with the slot while no relay has it, and what a start sees of it.
+//! Changes of the slot by other clients while no relay has it, and its state as a start sees it.
 
 use fastrand::Rng;
 
@@ -7,21 +7,21 @@ use super::truth::Truth;
 use crate::relay::origin::Origin;
 use crate::wal::{Lsn, SystemId, TimelineId};
 
-/// By so much a server may tell the end of its WAL too early, where a page begins. Here that is much, so this server always
-/// does.
+/// Bytes by which a server may report the end of its WAL too early, where a page begins. Here that is much,
+/// so this server always does.
 const WAL_PAGE_BYTES: u64 = 8192;
 
-/// What a relay finds when it asks for the slot.
+/// State of the slot as a relay sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotLook {
-    /// Somebody has it.
+    /// In use.
     Active,
     Missing,
-    /// It is free and stands there.
+    /// Free, at this position.
     At(Lsn),
 }
 
-/// What somebody does with a slot that is not theirs.
+/// Change of the slot by a client that does not own it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meddling {
     Advance,
@@ -46,12 +46,12 @@ impl Server {
         Origin { system_id: SystemId("1".to_owned()), timeline: TimelineId(self.timeline) }
     }
 
-    /// Where the WAL ends, as early as the server may tell it.
+    /// Returns the end of the WAL, as early as the server may report it.
     pub(super) fn told_end(&self) -> Lsn {
         Lsn::new(self.wal.end.saturating_sub(WAL_PAGE_BYTES))
     }
 
-    /// Somebody does something with the slot, if no relay has it.
+    /// Changes the slot as another client would, if no relay has it.
     pub(super) fn meddle(&mut self, meddling: Meddling, rng: &mut Rng, truth: &mut Truth) {
         if self.is_in_use() || self.dropped {
             return;
@@ -76,12 +76,13 @@ impl Server {
         self.dropped = false;
     }
 
-    /// Whether the slot is not where the relays have left it.
+    /// Returns whether the slot is not where the relays left it.
     pub(super) const fn is_touched(&self) -> bool {
         self.dropped || self.moved.is_some()
     }
 
-    /// A relay has kept a position of this history: if it lies behind where the slot was moved, a relay goes on from there.
+    /// Applies a stored position of this history: if it is behind where the slot was moved, a relay has
+    /// continued from there.
     pub(super) fn heed_position(&mut self, truth: &Truth) {
         let Some(kept) = truth.position.as_ref().filter(|kept| self.is_of_today(kept.timeline, kept.history))
         else {
@@ -92,7 +93,7 @@ impl Server {
         }
     }
 
-    /// Whether LSNs of this history mean what they mean now.
+    /// Returns whether LSNs of this history mean what they mean now.
     pub(super) const fn is_of_today(&self, timeline: u32, history: usize) -> bool {
         timeline == self.timeline && history == self.went_back
     }

@@ -19,7 +19,7 @@ const TYPES: [&str; 2] = ["a", "b"];
 
 const PREFIX: &str = "outbox";
 
-/// The options that every relay of a simulation has.
+/// Returns the router with the options that every relay of a simulation has.
 pub(super) fn router() -> EventRouter {
     let lookup = |_: &str| None;
     let options = EventRouterOptions::parse(&lookup).unwrap();
@@ -45,7 +45,7 @@ pub(super) fn messages(router: &EventRouter) -> MessageOutbox {
     router.messages(MessagePrefixes::new(&[], &[]).unwrap(), &|_: &str| None).unwrap()
 }
 
-/// The inserted row of an event.
+/// Returns the inserted row of an event.
 pub(super) fn insert(table: &CatalogTable, number: usize, topic: usize, key: u8) -> Vec<u8> {
     let (id, key, payload) = (id(number), self::key(key), payload(number));
     let value = |name: &str| match name {
@@ -61,18 +61,18 @@ pub(super) fn insert(table: &CatalogTable, number: usize, topic: usize, key: u8)
     })
 }
 
-/// The name of a topic by its number.
+/// Returns the name of a topic by its number.
 pub(super) fn topic_name(number: usize) -> &'static str {
     EVENTS_TOPICS.get(number).copied().unwrap_or(STATE_TOPIC)
 }
 
-/// What decides which tables are captured: a list, or nothing.
+/// Returns the filter of captured tables: a list, or none.
 pub(super) fn filter(table_include: &[&str]) -> TableFilter {
     let table_include = table_include.iter().map(|entry| (*entry).to_owned()).collect();
     TableFilter::new(&TableOptions { table_include, ..TableOptions::default() }).unwrap()
 }
 
-/// A change that makes no event.
+/// Makes a change that makes no event.
 pub(super) fn noise(relation: Oid, deletes: bool) -> Vec<u8> {
     let row = (0..5).map(|_| ColumnValue::Null).collect();
     match deletes {
@@ -81,7 +81,7 @@ pub(super) fn noise(relation: Oid, deletes: bool) -> Vec<u8> {
     }
 }
 
-/// A logical message that is an event.
+/// Makes a logical message that is an event.
 pub(super) fn message(end: u64, transactional: bool, number: usize, topic: usize, key: u8) -> Vec<u8> {
     let (id, kind, key, payload) = (id(number), TYPES[topic], self::key(key), payload(number));
     let content =
@@ -103,7 +103,8 @@ pub(super) fn key(key: u8) -> String {
     format!("k{key}")
 }
 
-/// What a key's events become: a record alone, or one that a tombstone follows, in its topic or in the other one.
+/// Records of a key's events: a record alone, or one that a tombstone follows, in its topic or in the other
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Becomes {
     Record,
@@ -119,7 +120,7 @@ pub(super) fn becomes(key: &str) -> Becomes {
     }
 }
 
-/// The transform of the simulation: the outbox itself never makes several records of one event.
+/// Applies the transform of the simulation: the outbox itself never makes several records of one event.
 pub(super) fn records_of(record: ProducerRecord<'_>) -> SmallVec<[ProducerRecord<'_>; 1]> {
     let key = record.key.and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default();
     let tombstone = ProducerRecord { value: None, ..record };

@@ -1,4 +1,4 @@
-//! What a relay reads at the end of a topic, and what those with a planted bug make of it.
+//! Tails of topics as a relay reads them, correct and with a planted bug.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::pipe::Kafka;
 use super::table::{self, EVENTS_TOPICS};
 use super::truth::Truth;
 use crate::kafka::partition_of;
-use crate::relay::repeats::{Found, Question, Tail};
+use crate::relay::delivery::repeats::{Found, Question, Tail};
 
 /// Reads a topic, sometimes not far back.
 pub(super) fn read(
@@ -43,7 +43,8 @@ pub(super) fn read(
     found.into_tail(counts)
 }
 
-/// What a planted bug takes for written besides: an event whose position is said, and the event that it is taken for.
+/// Returns the events that a planted bug believes to be written as well: an event whose position is named,
+/// and the event that it is mistaken for.
 fn imagined(
     truth: &Truth,
     bug: Option<Bug>,
@@ -85,7 +86,7 @@ fn imagined(
     taken.map(|(_, event)| (*event, *event)).collect()
 }
 
-/// The events that committed at the same LSN in another history.
+/// Returns the events that committed at the same LSN in another history.
 fn at_the_same_lsn(truth: &Truth, event: usize) -> impl Iterator<Item = (usize, usize)> {
     let lsn = truth.events[event].commit_lsn;
     let others = truth.events.iter().enumerate().filter(move |(_, other)| other.commit_lsn == lsn);

@@ -1,4 +1,4 @@
-//! What a relay with exactly-once does between the start of its stream and its first row.
+//! Steps of a relay with exactly-once between the start of its stream and its first row.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use super::server::Wire;
 use super::table;
 use super::world::World;
 use crate::kafka::Deliveries;
-use crate::relay::exactly_once::{Batch, Begins, Known, Names, Patience, Source, State, Timelines};
+use crate::relay::delivery::exactly_once::{Batch, Begins, Known, Names, Patience, Source, State, Timelines};
 use crate::relay::origin::Origin;
 use crate::wal::{Lsn, PgTimestamp, TimelineId};
 
@@ -24,7 +24,7 @@ pub(super) struct Takeover {
     pub(super) origin: Origin,
     pub(super) confirmed: Lsn,
     timelines: Timelines,
-    /// What the server's clock said.
+    /// Time of the server's clock.
     pub(super) now: PgTimestamp,
     begun: bool,
 }
@@ -37,7 +37,7 @@ impl Takeover {
         Self { wire, origin, confirmed, timelines, now, begun: false }
     }
 
-    /// The planted bug: the stream begins where the state says.
+    /// Plants the bug: the stream begins at the state's place.
     pub(super) fn skip(world: &mut World<'_>) {
         let kafka = world.kafka.borrow();
         let state = kafka.cluster.coordinator.as_ref().and_then(Coordinator::state);

@@ -10,9 +10,9 @@ use super::table;
 use super::world::Bench;
 use crate::outbox::MessageOutbox;
 use crate::postgres::{Peer, SlotName, SlotOptions, SlotRecovery};
+use crate::relay::capture::route::Route;
 use crate::relay::options::Guarantee::{self, AtLeastOnce, ExactlyOnce, TailDedupe};
 use crate::relay::options::{GuardOptions, Options, PositionOptions, ProcessingFailure, SkippedOperations};
-use crate::relay::route::Route;
 use crate::telemetry::{ConfigInfo, Limits, Metrics, Status};
 
 /// Seeds of a run. The first one changes each day, so that runs cover other seeds; `OUTBOXD_SEEDS=a..b` names the seeds instead.
@@ -25,7 +25,7 @@ fn bench(guarantee: Guarantee, tells: bool) -> Bench {
     bench_of(Some(table::messages(&router)), Route::Outbox(router), guarantee, tells)
 }
 
-/// Rows become change events.
+/// Makes a bench in which rows become change events.
 fn bench_of_changes(guarantee: Guarantee, tells: bool) -> Bench {
     bench_of(None, Route::Changes(changes::route()), guarantee, tells)
 }
@@ -103,7 +103,7 @@ fn no_seed_commits_anything_twice() {
     all_seeds(bench, ExactlyOnce, seeds(SEEDS));
 }
 
-/// What becomes of a row is another thing; all else is the same code, so that fewer seeds do.
+/// Only the conversion of rows differs; all else is the same code, so that fewer seeds suffice.
 #[test]
 fn no_seed_breaks_a_promise_of_change_events() {
     for guarantee in [AtLeastOnce, TailDedupe, ExactlyOnce] {
@@ -111,7 +111,7 @@ fn no_seed_breaks_a_promise_of_change_events() {
     }
 }
 
-/// Makes a bench for a guarantee, which tells what happens or does not.
+/// Maker of a bench for a guarantee, with or without a trace of what happens.
 type MakeBench = fn(Guarantee, bool) -> Bench;
 
 fn all_seeds(bench: MakeBench, guarantee: Guarantee, seeds: Range<u64>) {
@@ -166,7 +166,7 @@ fn a_seed_says_everything() {
     }
 }
 
-/// Each planted bug is found within so many seeds.
+/// Each planted bug is found within this number of seeds.
 #[test]
 fn planted_bugs_are_found() {
     let cases = [
@@ -204,7 +204,7 @@ fn planted_bugs_are_found() {
     find(&bench(AtLeastOnce, false), &cases);
 }
 
-/// Those that are about what only change events are.
+/// The bugs that concern only change events.
 #[test]
 fn planted_bugs_of_change_events_are_found() {
     let cases = [(Bug::PassesDeletes, 100), (Bug::SkipsFirstRow, 100)];
@@ -242,6 +242,7 @@ fn planted_bugs_of_exactly_once_are_found() {
         (Bug::BelievesReports, 300),
         (Bug::DoesNotDrain, 300),
         (Bug::StateBehind, 300),
+        (Bug::StateIsCause, 300),
         (Bug::SkipsRestOfEvent, 1000),
         (Bug::BelievesLsns, 300),
         (Bug::ReusesProducer, 300),

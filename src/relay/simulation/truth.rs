@@ -17,16 +17,16 @@ pub(super) struct Event {
     pub(super) commit_lsn: u64,
     pub(super) topic: usize,
     pub(super) key: u8,
-    /// It is the tombstone behind this record of the same event.
+    /// The record of the same event that this tombstone follows.
     pub(super) of: Option<usize>,
-    /// Nobody needs it any more: its history is gone, or the operator was told that it is not in the stream.
+    /// True if it is not needed any more: its history is gone, or it was reported as missing in the stream.
     pub(super) excused: bool,
     /// The row that it is, unless it is a message.
     pub(super) row: Option<Row>,
     pub(super) written: bool,
 }
 
-/// Which table a row is of, when it is written.
+/// Table of a row when it is written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
     /// The relation that the stream names.
@@ -35,19 +35,19 @@ pub(super) struct Row {
     pub(super) root: Oid,
     /// The relation is captured by what it is named, or by its columns, at this point.
     pub(super) named: bool,
-    /// There was no publication.
+    /// True if there was no publication.
     pub(super) unpublished: bool,
 }
 
-/// After a clean end nothing up to `event` comes again on connections that begin behind it.
+/// Clean end, after which nothing up to `event` is repeated on connections that begin behind it.
 #[derive(Debug, Clone)]
 struct Clean {
     event: usize,
-    /// Whose connection has begun since.
+    /// Processes whose connections have begun since.
     connected: BTreeSet<usize>,
 }
 
-/// What was committed, what has become of it, and the oracles over both.
+/// Committed events, what has become of them, and the oracles over both.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
     pub(super) events: Vec<Event>,
@@ -55,39 +55,40 @@ pub(super) struct Truth {
     firsts: BTreeMap<(usize, i32), usize>,
     /// Partitions whose order the guarantees except: a leader forgot its producers, or a client its sequence.
     excepted: BTreeSet<(usize, i32)>,
-    /// How many events were found to be written, as far as was confirmed.
+    /// Number of events that were found to be written, as far as was confirmed.
     checked: usize,
-    /// The last event that each process handed over on its connection. Of those before, the server may not have heard.
+    /// Last event that each process handed over on its connection. Confirmations of earlier ones may not have
+    /// reached the server.
     handed_over: BTreeMap<usize, usize>,
     clean: Option<Clean>,
-    /// Which events each process has handed over.
+    /// Events that each process has handed over.
     handed_by: BTreeSet<(usize, usize)>,
-    /// What the records of each event say of its position.
+    /// Positions in the records of each event.
     pub(super) positions: BTreeMap<usize, Vec<u8>>,
     /// Rows become change events.
     pub(super) changes: bool,
-    /// By what the record of each change event is known again.
+    /// Fingerprint by which the record of each change event is recognised.
     pub(super) fingerprints: BTreeMap<usize, Fingerprint>,
-    /// Where each event was ever sent to.
+    /// Places that each event was ever sent to.
     pub(super) sent: BTreeSet<(Place, usize)>,
-    /// What each process has found at the ends of topics, on its connection.
+    /// Events that each process has found at the ends of topics, on its connection.
     found: BTreeMap<usize, BTreeSet<usize>>,
-    /// Where the first stream of each process began.
+    /// Begin of the first stream of each process.
     began: BTreeMap<usize, u64>,
-    /// What lies before this was acknowledged on an earlier connection of the process.
+    /// LSN before which everything was acknowledged on an earlier connection of the process.
     passed: BTreeMap<usize, u64>,
     pub(super) identities: Identities,
     /// The position that counts.
     pub(super) position: Option<Kept>,
-    /// Nothing may be confirmed beyond it.
+    /// True if positions are stored, beyond which nothing may be confirmed.
     pub(super) keeps_positions: bool,
     pub(super) repeats: usize,
-    /// What is written is committed: it must not come twice, and there is no exception to its order.
+    /// True if what is written is committed: it must not come twice, and there is no exception to its order.
     pub(super) exactly_once: bool,
-    /// What may come twice nevertheless: an operator had the relays begin anew.
+    /// Events that may come twice nevertheless: an operator restarted the relays from nothing.
     tolerated: BTreeSet<usize>,
     pub(super) violation: Option<String>,
-    /// Tell what happens: for a seed that is replayed alone.
+    /// True if to print what happens, for a seed that is replayed alone.
     pub(super) tells: bool,
 }
 
@@ -104,7 +105,7 @@ impl Truth {
         self.events.len() - 1
     }
 
-    /// L4: a record is handed to the producer. Returns its event.
+    /// Checks L4 when a record is handed to the producer. Returns its event.
     pub(super) fn handed_over(&mut self, process: usize, record: &ProducerRecord<'_>) -> usize {
         let id = record.event_id();
         let number = match self.changes {
@@ -149,13 +150,14 @@ impl Truth {
         number
     }
 
-    /// Of messages that others have sent nothing tells that they are the same; and a table may be captured that was not.
+    /// Returns whether an event may be sent again: nothing identifies messages that other processes have
+    /// sent, and a table may be captured that was not.
     fn may_be_new(&self, number: usize) -> bool {
         self.events[number].row.is_none_or(|row| self.identities.was_left_out(row))
     }
 
-    /// L8: an event's position is always the same, and what was found at the end of its topic does not come again, unless something before
-    /// it was not found.
+    /// Checks L8: an event's position is always the same, and what was found at the end of its topic is not
+    /// repeated, unless something before it was not found.
     fn check_identity(&mut self, process: usize, number: usize, position: Option<&[u8]>) {
         if self.found.get(&process).is_some_and(|found| found.contains(&number)) {
             self.violate(format!("L8: event {number} comes again though it was found"));
@@ -171,12 +173,12 @@ impl Truth {
         }
     }
 
-    /// A process has read these events at the end of their topic.
+    /// Records that a process has read these events at the end of their topic.
     pub(super) fn found(&mut self, process: usize, events: impl IntoIterator<Item = usize>) {
         self.found.entry(process).or_default().extend(events);
     }
 
-    /// By what the record of an event is known again.
+    /// Returns the fingerprint by which the record of an event is recognised.
     pub(super) fn fingerprint(&self, number: usize) -> Fingerprint {
         if self.changes {
             let known = self.fingerprints.get(&number).copied();
@@ -188,7 +190,7 @@ impl Truth {
         Fingerprint::new(Some(key.as_bytes()), payload.as_deref().map(str::as_bytes), Some(id.as_bytes()))
     }
 
-    /// L2, L3: a record is in a partition's log.
+    /// Checks L2 and L3 when a record is in a partition's log.
     pub(super) fn written(&mut self, topic: usize, partition: i32, number: usize) {
         self.tell(|| format!("  event {number} is written in {topic}-{partition}"));
         let event = &mut self.events[number];
@@ -217,7 +219,7 @@ impl Truth {
         }
     }
 
-    /// L6: everything that committed before `lsn` is in the logs.
+    /// Checks L6: everything that committed before `lsn` is in the logs.
     pub(super) fn confirmed(&mut self, lsn: u64) {
         while let Some(event) =
             self.events.get(self.checked).filter(|event| event.excused || event.commit_lsn < lsn)
@@ -251,19 +253,19 @@ impl Truth {
         self.found.remove(&process);
     }
 
-    /// The slot stands beyond what the process has acknowledged: another has sent what lies between.
+    /// Records that the slot is beyond what the process has acknowledged: another has sent what lies between.
     pub(super) fn passed_on(&mut self, process: usize, from: u64) {
         self.began.insert(process, from);
     }
 
-    /// A connection has broken, and everything that was handed over on it is acknowledged.
+    /// Records that a connection has broken, and everything that was handed over on it is acknowledged.
     pub(super) fn settled(&mut self, process: usize) {
         if let Some(event) = self.handed_over.get(&process).filter(|_| !self.exactly_once) {
             self.passed.insert(process, self.events[*event].commit_lsn);
         }
     }
 
-    /// A connection has ended well.
+    /// Records that a connection has ended cleanly.
     pub(super) fn stopped(&mut self, process: usize) {
         self.tell(|| format!("  process {process} has drained"));
         if let Some(event) = self.handed_over.get(&process).copied() {
@@ -271,19 +273,19 @@ impl Truth {
         }
     }
 
-    /// Nobody knows any more what is written.
+    /// Forgets what is written.
     pub(super) fn begin_anew(&mut self) {
         self.clean = None;
         let events = self.events.iter().enumerate();
         self.tolerated = events.filter(|(_, event)| event.written).map(|(number, _)| number).collect();
     }
 
-    /// The server is not where it was: repeats are allowed.
+    /// Records that the server is not where it was: repeats are allowed.
     pub(super) fn regressed(&mut self) {
         self.clean = None;
     }
 
-    /// The history behind `lsn` is gone.
+    /// Excuses events of the history behind `lsn`, which is gone.
     pub(super) fn forget_behind(&mut self, lsn: u64) {
         self.passed.clear();
         for event in self.events.iter_mut().rev().take_while(|event| event.commit_lsn >= lsn || event.excused)
@@ -292,13 +294,13 @@ impl Truth {
         }
     }
 
-    /// The operator was told that rows are not in the stream.
+    /// Excuses rows that were reported to the operator as missing in the stream.
     pub(super) fn tell_unpublished(&mut self) {
         let unpublished = |event: &&mut Event| event.row.is_some_and(|row| row.unpublished);
         self.events.iter_mut().filter(unpublished).for_each(|event| event.excused = true);
     }
 
-    /// A position is in its topic.
+    /// Records that a position is in its topic.
     pub(super) fn kept(&mut self, kept: Kept) {
         self.tell(|| format!("  {kept:?} is in its topic"));
         if self.position.as_ref().is_none_or(|before| kept.counts_after(before)) {
@@ -306,7 +308,7 @@ impl Truth {
         }
     }
 
-    /// L11: what is confirmed is kept.
+    /// Checks L11: what is confirmed is stored.
     pub(super) fn is_to_be_confirmed(&mut self, lsn: u64) {
         let kept = self.position.as_ref().map(|kept| kept.lsn);
         if self.keeps_positions && kept.is_none_or(|kept| kept < lsn) {
@@ -314,18 +316,18 @@ impl Truth {
         }
     }
 
-    /// The operator goes on without the rows before `lsn`, and sends them from the table.
+    /// Excuses rows before `lsn`, which the operator sends from the table.
     pub(super) fn give_up_before(&mut self, lsn: u64) {
         let skipped = |event: &&mut Event| !event.written && event.commit_lsn < lsn;
         self.events.iter_mut().filter(skipped).for_each(|event| event.excused = true);
     }
 
-    /// The operator has sent all rows that there are.
+    /// Excuses all rows, which the operator has sent.
     pub(super) fn excuse_all(&mut self) {
         self.events.iter_mut().filter(|event| !event.written).for_each(|event| event.excused = true);
     }
 
-    /// The catalog is another one from here on.
+    /// Records that the catalog was altered.
     pub(super) fn altered(&mut self, catalog: &Catalog, by: CapturedBy) {
         self.identities.altered(catalog, by);
     }
@@ -334,7 +336,7 @@ impl Truth {
         self.excepted.insert((topic, partition));
     }
 
-    /// L1, at the end.
+    /// Checks L1, at the end: returns the first event that is missing.
     pub(super) fn missing(&self) -> Option<usize> {
         self.events.iter().position(|event| !event.written && !event.excused)
     }

@@ -1,4 +1,4 @@
-//! What is committed: the write-ahead log as logical decoding sees it.
+//! Committed transactions: the write-ahead log as logical decoding sees it.
 
 use std::rc::Rc;
 
@@ -13,11 +13,11 @@ use crate::wal::PgTimestamp;
 
 const KEYS: u8 = 6;
 
-/// Where the WAL ends when a simulation begins: far enough for a page before it.
+/// End of the WAL when a simulation begins: far enough for a page before it.
 const BEGAN: u64 = 20_000;
 
 const FIRST_XID: u32 = 700;
-/// When every simulation begins. The relays' clock stands still; each transaction commits later than the last.
+/// Begin of every simulation. The relays' clock stands still; each transaction commits later than the last.
 pub(super) const BEGAN_UNIX_US: i64 = 1_700_000_000_000_000;
 
 /// More than clocks and commit records may disagree by.
@@ -33,7 +33,7 @@ pub(super) enum Piece {
         at: PgTimestamp,
         changes: Vec<Change>,
         unpublished: bool,
-        /// As it is when this has committed.
+        /// Catalog after its commit.
         catalog: Rc<Catalog>,
     },
     /// A logical message outside a transaction, with its record.
@@ -49,7 +49,8 @@ pub(super) struct Change {
 }
 
 impl Piece {
-    /// It is sent again unless the confirmed position lies beyond this.
+    /// Returns the LSN that decides whether it is sent again: it is, unless the confirmed position is beyond
+    /// this.
     pub(super) const fn decides(&self) -> u64 {
         match self {
             Self::Transaction { commit, .. } => *commit,
@@ -69,15 +70,15 @@ pub(super) struct Wal {
     pub(super) pieces: Vec<Piece>,
     pub(super) end: u64,
     xid: u32,
-    /// It never goes back, even if the history does.
+    /// Clock that never goes back, even if the history does.
     pub(super) clock: PgTimestamp,
     pub(super) catalog: Rc<Catalog>,
-    /// What it was before everything.
+    /// Catalog before everything.
     first_catalog: Rc<Catalog>,
     pub(super) oids: Oids,
     pub(super) captured_by: CapturedBy,
     pub(super) published: bool,
-    /// How often the publication was made.
+    /// Number of times that the publication was created.
     publications: u32,
 }
 
@@ -101,7 +102,7 @@ impl Wal {
         }
     }
 
-    /// What is behind so many pieces, or behind `floor`, is gone; where the WAL ends now.
+    /// Cuts off what is behind this number of pieces, or behind `floor`; returns where the WAL ends now.
     pub(super) fn cut(&mut self, pieces: usize, floor: u64) -> u64 {
         self.pieces.truncate(pieces);
         self.end = self.pieces.last().map_or(floor, |piece| piece.end().max(floor));
@@ -118,12 +119,12 @@ impl Wal {
         self.end
     }
 
-    /// Other databases write, or a transaction rolls back.
+    /// Writes noise: another database's WAL, or a transaction that rolls back.
     pub(super) fn write_noise(&mut self, rng: &mut Rng) {
         self.end += rng.u64(1..200);
     }
 
-    /// A transaction commits, or a message is written outside one.
+    /// Commits a transaction, or writes a message outside one.
     pub(super) fn commit(&mut self, rng: &mut Rng, truth: &mut Truth) {
         if !truth.changes && rng.u8(..) < 20 {
             return self.write_message(rng, truth);
@@ -141,7 +142,7 @@ impl Wal {
         self.push(commit, changes);
     }
 
-    /// A transaction that alters nothing but the catalog.
+    /// Commits a transaction that alters only the catalog.
     pub(super) fn set_catalog(&mut self, catalog: Catalog) {
         self.catalog = Rc::new(catalog);
         self.push(self.end, Vec::new());
@@ -152,12 +153,12 @@ impl Wal {
         self.published = published;
     }
 
-    /// Which publication there is, by the number of its making.
+    /// Returns the number of the present publication, if there is one.
     pub(super) fn publication(&self) -> Option<u32> {
         self.published.then_some(self.publications)
     }
 
-    /// Whether the publication was ever dropped.
+    /// Returns whether the publication was ever dropped.
     pub(super) const fn was_unpublished(&self) -> bool {
         !self.published || self.publications > 1
     }
@@ -203,7 +204,7 @@ impl Wal {
         }
     }
 
-    /// The table or the partition where a row of the outbox goes.
+    /// Returns the table or the partition that a row of the outbox goes to.
     fn leaf(&self, rng: &mut Rng) -> Option<CatalogTable> {
         let outbox = self.catalog.get(self.catalog.outbox)?;
         match outbox.partitioned {
@@ -212,7 +213,7 @@ impl Wal {
         }
     }
 
-    /// A row of any table, an event if it has the columns.
+    /// Writes a row of any table, an event if it has the columns.
     fn row(&self, table: &CatalogTable, rng: &mut Rng, truth: &mut Truth, at: (u64, u64)) -> Option<Change> {
         let relation = self.catalog.published(table)?;
         let (lsn, commit) = at;

@@ -1,4 +1,4 @@
-//! Where the relays of a simulation live, and what they have in common.
+//! Environment of the relays of a simulation, and what they share.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,29 +12,29 @@ use super::server::Server;
 use super::wal;
 use crate::outbox::MessageOutbox;
 use crate::postgres::{SlotOptions, TableFilter};
-use crate::relay::clock::Now;
+use crate::relay::capture::route::Route;
 use crate::relay::options::Options;
-use crate::relay::route::Route;
+use crate::relay::time::clock::Now;
 use crate::source_offset::SourceOffset;
 use crate::telemetry::{Metrics, Status};
 use crate::wal::Lsn;
 
-/// What is the same for all relays, and costs something to make.
+/// Objects that all relays share, and that are expensive to make.
 pub(super) struct Bench {
     pub(super) route: Route,
-    /// Of an outbox.
+    /// Messages of an outbox.
     pub(super) messages: Option<MessageOutbox>,
-    /// What decides which tables are captured: the list, and none.
+    /// Filters of captured tables: the list, and none.
     pub(super) filters: [TableFilter; 2],
     pub(super) status: Status,
     pub(super) metrics: Metrics,
     pub(super) options: Options,
     pub(super) slot: SlotOptions,
-    /// Whether a run tells what happens.
+    /// True if a run prints what happens.
     pub(super) tells: bool,
 }
 
-/// Where the relays of a simulation live.
+/// Environment of the relays of a simulation.
 pub(super) struct World<'p> {
     pub(super) bench: &'p Bench,
     pub(super) bug: Option<Bug>,
@@ -43,7 +43,7 @@ pub(super) struct World<'p> {
     pub(super) began: Instant,
     pub(super) server: Server,
     pub(super) kafka: Rc<RefCell<Kafka>>,
-    /// What is stored for Debezium.
+    /// Offset that is stored for Debezium.
     pub(super) offset: Option<SourceOffset>,
     /// `outboxd.position.accept` of every process that begins from now on.
     pub(super) accept: Option<Lsn>,
@@ -52,14 +52,15 @@ pub(super) struct World<'p> {
 }
 
 impl Bench {
-    /// Whether rows become change events.
+    /// Returns whether rows become change events.
     pub(super) const fn sends_changes(&self) -> bool {
         matches!(self.route, Route::Changes(_))
     }
 }
 
 impl World<'_> {
-    /// The clock stands still, but change events must not be known by it.
+    /// Returns the time. The clock stands still, except for change events, which must not be recognised by
+    /// it.
     pub(super) fn now(&self) -> Now {
         let turns =
             if self.bench.sends_changes() { self.now.duration_since(self.began).as_millis() } else { 0 };

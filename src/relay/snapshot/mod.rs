@@ -1,5 +1,7 @@
 //! Sends the rows that are in the captured tables before the stream begins.
 
+pub(super) mod asking;
+pub(super) mod chunk_reader;
 mod keeper;
 mod plan;
 mod reading;
@@ -12,27 +14,28 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
-use super::acknowledged::Acknowledged;
-use super::asking::{PendingAnswer, answered, ask};
-use super::clock::Now;
-use super::core::{
+use super::capture::resolution::{read_whole, relation_of};
+use super::capture::resolver::Resolver;
+use super::capture::selected;
+use super::capture::selected::Selected;
+use super::capture::table::Table;
+use super::delivery::exactly_once::{Batch, Urgency};
+use super::delivery::needs::Waiting;
+use super::error::Error;
+use super::parts::RelayParts;
+use super::pipeline::core::{
     CAUSE_TIMEOUT, Core, Drain, Draining, Ending, Event, Limits, Source, Taken, Then, Turn, Wanted,
 };
-use super::error::Error;
-use super::exactly_once::{Batch, Urgency};
-use super::feed::{Feed, Outcome};
-use super::needs::Waiting;
-use super::notifier::Notifier;
-use super::parts::RelayParts;
-use super::resolution::{read_whole, relation_of};
-use super::resolver::Resolver;
-use super::selected::{self, Selected};
-use super::table::Table;
+use super::pipeline::feed::{Feed, Outcome};
+use super::pipeline::notifier::Notifier;
+use super::progress::acknowledged::Acknowledged;
+use super::time::clock::Now;
 use crate::connect::column::ColumnDescription;
 use crate::error::{Class, Diagnose};
 use crate::kafka::Transport;
 use crate::pgoutput::{Begin, Commit, Message, Tuple};
 use crate::postgres::{SnapshotReader, SnapshotRow, TableFacts, TlsSetup};
+use crate::relay::snapshot::asking::{PendingAnswer, answered, ask};
 use crate::replication::Feedback;
 use crate::signal::{Notification, SnapshotStatus};
 use crate::telemetry::{Component, Metrics, Status, TablesRead};
@@ -42,10 +45,10 @@ use crate::wire::READ_BYTES;
 pub(super) use keeper::Keeper;
 use unacknowledged::Unacknowledged;
 
-/// How often a long snapshot says how far it is.
+/// Interval in which a long snapshot logs its progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How often a snapshot that waits looks around.
+/// Interval in which a waiting snapshot checks for other events.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Sends the rows that are in the captured tables, as one transaction that committed at `at`.
@@ -55,7 +58,7 @@ pub(super) struct Snapshot<'s> {
     resolver: Resolver<'s>,
     core: Core<'s>,
     at: Lsn,
-    /// Of tables whose rows are not read as they are sent.
+    /// Mappings of columns, for tables whose rows are not read as they are sent.
     selected: HashMap<Oid, Selected>,
     rows: u64,
     read: TablesRead,
@@ -66,11 +69,11 @@ pub(super) struct Snapshot<'s> {
     kept: Option<Unacknowledged>,
 }
 
-/// What the connections of a snapshot have in common.
+/// Settings that the connections of a snapshot share.
 pub(super) struct Site<'s> {
     pub(super) tls: &'s TlsSetup,
     pub(super) application: &'s str,
-    /// What they see; `None` is what is there now.
+    /// Exported snapshot that they see; `None` is the present state.
     pub(super) exported: Option<&'s str>,
 }
 
@@ -109,6 +112,7 @@ impl<'s> Snapshot<'s> {
         core.feed.out.flight.in_transactions(batch);
         if let Some(dead_letters) = &parts.dead_letters {
             dead_letters.begin_snapshot();
+            metrics.keys_held(dead_letters.keys_held());
         }
         Self {
             parts,
@@ -157,7 +161,7 @@ impl<'s> Snapshot<'s> {
         if self.parts.route.outbox().is_some() {
             let options = &self.parts.postgres;
             let reader = SnapshotReader::open(options, site.tls, site.application, site.exported).await?;
-            // Records of an outbox do not tell the transaction.
+            // Records of an outbox do not contain the transaction.
             self.take(begin(Xid(0)))?;
             self.send_outbox(&tables, reader).await?;
         } else {
@@ -176,7 +180,8 @@ impl<'s> Snapshot<'s> {
         self.take(Message::Commit(Commit { commit_lsn: self.at, end_lsn: self.at, commit_time }))
     }
 
-    /// One table after the other and each row after the one before it, as events of an outbox stand: straight from the socket.
+    /// Sends one table after the other and each row after the one before it, in the order of outbox events:
+    /// straight from the socket.
     async fn send_outbox(&mut self, tables: &[&TableFacts], mut reader: SnapshotReader) -> Result<(), Error> {
         for (read, table) in tables.iter().enumerate() {
             let count = |tables: usize| u64::try_from(tables).unwrap_or(u64::MAX);
@@ -217,7 +222,7 @@ impl<'s> Snapshot<'s> {
         }
     }
 
-    /// The rows of a table were selected with these names. Change events have all columns of the table.
+    /// Binds a table whose rows were selected with these names. Change events have all columns of the table.
     fn bind(
         &mut self,
         table: &TableFacts,
@@ -270,7 +275,7 @@ impl<'s> Snapshot<'s> {
         self.core.feed.notify(Notification::initial(status, data), Now::read());
     }
 
-    /// Hands over all that is to be told.
+    /// Hands over all waiting notifications.
     async fn send_notifications(&mut self) -> Result<(), Error> {
         let mut event = Event::None;
         loop {
@@ -340,14 +345,14 @@ impl<'s> Snapshot<'s> {
         }
     }
 
-    /// Tells how far it is: to who looks at the status each time, and in the log now and then.
+    /// Reports the progress: to the status each time, and to the log now and then.
     fn tell_tables(&mut self, read: TablesRead) {
         self.read = read;
         let now = Instant::now();
         self.status.read_tables(read, now);
         if now.saturating_duration_since(self.told) >= PROGRESS_INTERVAL {
             let TablesRead { tables, remaining, rows, .. } = read;
-            tracing::info!(rows, tables, remaining, percent = read.percent(), "snapshot goes on");
+            tracing::info!(rows, tables, remaining, percent = read.percent(), "snapshot in progress");
             self.told = now;
         }
     }
@@ -359,7 +364,7 @@ fn new_core<'s>(parts: &'s RelayParts, metrics: &'s Metrics, at: Lsn) -> Core<'s
     // The rows of a snapshot are in no transaction.
     feed.transactions = None;
     let now = Now::read();
-    // No server hears of a snapshot's progress.
+    // No server gets a snapshot's progress.
     let mut feedback = Feedback::new(parts.postgres.status_interval, Lsn::ZERO, now.instant);
     feedback.received(at);
     Core::new(feed, feedback, None, now)

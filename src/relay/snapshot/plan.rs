@@ -1,4 +1,4 @@
-//! In which pieces tables are read, and where each row stands.
+//! Pieces in which tables are read, and the markers of their rows.
 
 use std::collections::VecDeque;
 
@@ -19,23 +19,23 @@ pub(super) struct Plan {
     pages_read: u64,
 }
 
-/// What one connection reads at a time.
+/// Part of a table that one connection reads at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece {
     /// The table's place among those of the snapshot.
     pub(super) table: usize,
     pub(super) range: PageRange,
-    /// Only what this transaction and later ones have written: the rest was sent before an interruption.
+    /// Oldest transaction whose rows are read again: the rest was sent before an interruption.
     pub(super) since: Option<u32>,
 }
 
-/// What is to be read of a table.
+/// Parts of a table that must be read.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    /// How many pages it has.
+    /// Number of its pages.
     pub(super) pages: u32,
     pub(super) ranges: Vec<(PageRange, Option<u32>)>,
-    /// What was sent of it before.
+    /// Pages that were sent before.
     pub(super) sent: Vec<PageRange>,
 }
 
@@ -44,18 +44,19 @@ struct Planned {
     pages: u32,
     pieces_left: usize,
     rows: u64,
-    /// Its last row waits until it is known whether it is the last one, of the table and of the snapshot. It is of this piece.
+    /// Last row, with its piece: it waits until it is known whether it is the last one of the table and of
+    /// the snapshot.
     held: Option<(RowBatch, Piece)>,
     /// Ranges of which all rows were handed over, but perhaps the one that waits.
     sent: Vec<PageRange>,
 }
 
-/// What the end of a piece means for its table.
+/// Result of a piece's end for its table.
 #[derive(Debug)]
 pub(super) enum Ended {
     /// Other pieces of it are still to be read.
     Piece,
-    /// It is read, and so many rows of it were.
+    /// The table is read, with this number of rows.
     Table { rows: u64 },
 }
 
@@ -67,7 +68,7 @@ pub(super) struct LastRow {
     pub(super) marker: Marker,
 }
 
-/// Of what a row is the last one.
+/// Scope of which a row is the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
     Neither,
@@ -76,7 +77,7 @@ enum Last {
 }
 
 impl Plan {
-    /// Of tables in these pieces, at least one each.
+    /// Plans tables in these pieces, at least one each.
     pub(super) fn new(tables: impl IntoIterator<Item = Pieces>) -> Self {
         let (mut planned, mut waiting) = (Vec::new(), VecDeque::new());
         for (table, Pieces { pages, ranges, sent }) in tables.into_iter().enumerate() {
@@ -88,17 +89,18 @@ impl Plan {
         Self { tables: planned, waiting, tables_left, read: None, rows: 0, pages, pages_read: 0 }
     }
 
-    /// The next piece, for a connection that has nothing to do.
+    /// Returns the next piece, for a connection that has nothing to do.
     pub(super) fn next(&mut self) -> Option<Piece> {
         self.waiting.pop_front()
     }
 
-    /// Whether tables are still to be read.
+    /// Returns whether tables must still be read.
     pub(super) const fn is_running(&self) -> bool {
         self.tables_left > 0
     }
 
-    /// Rows of a table were read. The last of them is kept back instead of the one that was, which may be sent now.
+    /// Keeps the last of a table's new rows back, and returns the one that was kept back before, which may be
+    /// sent now.
     pub(super) fn keep_back(&mut self, piece: Piece, batch: &RowBatch) -> Option<RowBatch> {
         let planned = self.tables.get_mut(piece.table)?;
         let last = batch.len().checked_sub(1).and_then(|last| batch.row(last))?;
@@ -107,17 +109,19 @@ impl Plan {
         planned.held.replace((held, piece)).map(|(before, _)| before)
     }
 
-    /// Where the next row stands that is sent of a table, and which is not its last.
+    /// Returns the marker of the next row of a table, which is not its last.
     pub(super) fn mark(&mut self, table: usize) -> Marker {
         self.count(table, Last::Neither)
     }
 
-    /// The last row of a table that is read. It is for now not the last of the snapshot, as another row is to be sent.
+    /// Removes and returns the last row of a table that is read. It is not the last of the snapshot yet, as
+    /// another row follows.
     pub(super) fn take_last(&mut self) -> Option<LastRow> {
         self.take_last_as(Last::OfTable)
     }
 
-    /// The same, when all tables are read: it is the last of the snapshot, also if empty tables stand behind its table.
+    /// Does the same when all tables are read: it is the last row of the snapshot, even if empty tables
+    /// follow.
     pub(super) fn take_very_last(&mut self) -> Option<LastRow> {
         if self.is_running() {
             return None;
@@ -131,8 +135,8 @@ impl Plan {
         Some(LastRow { table, row, marker: self.count(table, last) })
     }
 
-    /// A piece is read. The last row of another table that is read must have been taken before, if this one has rows:
-    /// [`Self::has_rows`].
+    /// Ends a piece. If it has rows ([`Self::has_rows`]), the last row of another table that is read must
+    /// have been removed before.
     pub(super) fn end(&mut self, piece: Piece) -> Ended {
         let Some(planned) = self.tables.get_mut(piece.table) else { return Ended::Piece };
         self.pages_read = self.pages_read.saturating_add(u64::from(piece.range.pages(planned.pages)));
@@ -151,12 +155,12 @@ impl Plan {
         Ended::Table { rows: rows.saturating_add(u64::from(waits)) }
     }
 
-    /// Whether a row of a table waits.
+    /// Returns whether the last row of a table waits.
     pub(super) fn has_rows(&self, table: usize) -> bool {
         self.tables.get(table).is_some_and(|planned| planned.held.is_some())
     }
 
-    /// The ranges of a table of which all rows were handed over; `None` when it is read to its end.
+    /// Returns the ranges of a table of which all rows were handed over; `None` when it is read to its end.
     pub(super) fn sent(&self, table: usize) -> Option<Vec<PageRange>> {
         let planned = self.tables.get(table)?;
         let waits = planned.held.as_ref().map(|(_, piece)| piece.range);
@@ -165,7 +169,7 @@ impl Plan {
         (!is_whole).then(|| planned.sent.iter().filter(is_sent).copied().collect())
     }
 
-    /// How far it is.
+    /// Returns the progress.
     pub(super) fn tally(&self) -> TablesRead {
         let count = |tables: usize| u64::try_from(tables).unwrap_or(u64::MAX);
         TablesRead {
@@ -200,7 +204,8 @@ mod tests {
         batch
     }
 
-    /// What is sent when these rows come of tables in so many pieces, and when the pieces end.
+    /// Returns what is sent when these rows arrive of tables in this number of pieces, and when the pieces
+    /// end.
     fn sent(tables: &[usize], events: &[(usize, Option<usize>)]) -> Vec<(usize, Marker)> {
         let ranges = |count: &usize| Pieces {
             pages: 0,

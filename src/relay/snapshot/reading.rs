@@ -6,12 +6,13 @@ use tokio::task::JoinSet;
 use super::plan::Piece;
 use crate::postgres::{self, RowBatch, SnapshotReader, SnapshotRow};
 
-/// Rows are handed over in batches of at most so many, or of so many bytes and one row more. For each connection one batch is
-/// being filled, and one waits for room: nothing else is held, and who has no room does not read.
+/// Most rows of a batch, which ends at a limit of bytes and one row more, too. For each connection one batch
+/// is being filled, and one waits for room: nothing else is buffered, and a connection without room does not
+/// read.
 const BATCH_ROWS: usize = 512;
 const BATCH_BYTES: usize = 256 << 10;
 
-/// What a connection has to say.
+/// Report of a connection.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) reader: usize,
@@ -38,7 +39,7 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// Lets these read what they are told to.
+    /// Starts these readers, which then wait for orders.
     pub(super) fn start(readers: Vec<SnapshotReader>) -> Self {
         let (tell, reports) = mpsc::channel(readers.len().max(1));
         let (mut tasks, mut orders) = (JoinSet::new(), Vec::new());
@@ -50,18 +51,18 @@ impl Readers {
         Self { orders, reports, _tasks: tasks }
     }
 
-    /// How many there are.
+    /// Returns the number of readers.
     pub(super) const fn len(&self) -> usize {
         self.orders.len()
     }
 
-    /// Lets one that has nothing to do read a piece with this statement.
+    /// Orders an idle reader to read a piece with this statement.
     pub(super) fn order(&self, reader: usize, piece: Piece, statement: String) {
-        // One that has failed has said so.
+        // A reader that has failed has reported it.
         self.orders.get(reader).map(|orders| orders.try_send((piece, statement)).ok());
     }
 
-    /// What one of them says next. Cancel-safe.
+    /// Returns the next report of any reader. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<Report> {
         self.reports.recv().await
     }
@@ -92,7 +93,7 @@ struct Teller<'t> {
 impl Teller<'_> {
     /// Waits until there is room for it.
     async fn say(&self, said: Said) {
-        // Nobody hears any more when the snapshot was given up.
+        // The receiver is gone when the snapshot was given up.
         self.tell.send(Report { reader: self.reader, piece: self.piece, said }).await.ok();
     }
 }

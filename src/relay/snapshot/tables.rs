@@ -9,13 +9,13 @@ use super::plan::{Ended, LastRow, Piece, Pieces, Plan};
 use super::reading::{Readers, Report, Said};
 use super::{LOOK_INTERVAL, NextRow, Site, Snapshot, full_name};
 use crate::connect::column::ColumnDescription;
-use crate::connect::java_hash_map::{Made, in_order};
+use crate::connect::java::hash_map::{Made, in_order};
 use crate::postgres::{self, PageRange, RowBatch, SnapshotReader, TableFacts, TableOrder};
-use crate::relay::asking::{answered, ask};
-use crate::relay::clock::Now;
-use crate::relay::core::{Event, Then, Wanted};
 use crate::relay::error::Error;
-use crate::relay::position::{SentPart, SentTable};
+use crate::relay::pipeline::core::{Event, Then, Wanted};
+use crate::relay::progress::position::{SentPart, SentTable};
+use crate::relay::snapshot::asking::{answered, ask};
+use crate::relay::time::clock::Now;
 use crate::signal::SnapshotStatus;
 use crate::wal::{Oid, Xid};
 
@@ -25,16 +25,16 @@ struct Described<'t> {
     name: String,
     /// Known once its first piece is read.
     columns: Option<Vec<ColumnDescription>>,
-    /// Its rows can be sent.
+    /// True if its rows can be sent.
     is_bound: bool,
     /// The file in which its ranges stand; one that is not divided has none.
     file: Option<u32>,
-    /// What this transaction and later ones have written may not be seen.
+    /// Oldest transaction whose rows may be invisible here.
     xmin: Option<u32>,
 }
 
 impl Snapshot<'_> {
-    /// Opens the connections, which all see the same, and tells the transaction of the first one.
+    /// Opens the connections, which all see the same, and returns the transaction of the first one.
     pub(super) async fn open_readers(&self, site: &Site<'_>) -> Result<(Vec<SnapshotReader>, Xid), Error> {
         let options = &self.parts.postgres;
         let mut first = SnapshotReader::open(options, site.tls, site.application, site.exported).await?;
@@ -70,7 +70,7 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// Reads all tables, and sends their rows. `captured` is told of them.
+    /// Reads all tables, and sends their rows.
     pub(super) async fn send_tables(
         &mut self,
         tables: &[&TableFacts],
@@ -103,7 +103,7 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// What is left of the tables when this was sent before.
+    /// Divides the tables into pieces, without what was sent before.
     async fn divide<'t>(
         &self,
         tables: &[&'t TableFacts],
@@ -138,8 +138,9 @@ impl Snapshot<'_> {
         Ok(Work { tables: described, names, plan, readers, whole })
     }
 
-    /// A table whose rows the user selects is read at once. Of what was sent, that is read again which was written since: a row
-    /// may have moved there from where nothing was read yet.
+    /// Returns the pieces of a table. One whose rows the user selects is read at once. Of the sent pages,
+    /// rows that were written since are read again: a row may have moved there from a page that was not read
+    /// yet.
     fn pieces(&self, pages: u32, is_own: bool, part: Option<&SentPart>) -> Pieces {
         let connections = self.parts.postgres.snapshot.connections;
         let sent = part.map(|part| part.pages.clone()).unwrap_or_default();
@@ -177,7 +178,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Gives a connection that has nothing to do the next piece.
+    /// Assigns the next piece to an idle connection.
     async fn order(&mut self, work: &mut Work<'_>, reader: usize) -> Result<(), Error> {
         let Some(piece) = work.plan.next() else { return Ok(()) };
         let Some(table) = work.tables.get_mut(piece.table) else { return Ok(()) };
@@ -195,7 +196,7 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// What a connection says next. Kafka is heard meanwhile.
+    /// Returns the next report of a connection. Delivery reports of Kafka are handled meanwhile.
     async fn hear(&mut self, readers: &mut Readers) -> Result<Report, Error> {
         loop {
             let event = tokio::select! {
@@ -216,7 +217,7 @@ impl Snapshot<'_> {
         }
     }
 
-    /// A turn without a row.
+    /// Runs a turn without a row.
     pub(super) fn turn_aside(&mut self, event: Event) -> Result<Then, Error> {
         let now = Now::read();
         let mut nothing = NextRow { at: self.at, table: Oid(0), row: None };
@@ -228,7 +229,7 @@ impl Snapshot<'_> {
         Ok(turn.then)
     }
 
-    /// The pieces of a table have the same columns.
+    /// Binds a table once, as its pieces have the same columns.
     fn bind_once(&mut self, work: &mut Work<'_>, piece: Piece, names: &[String]) -> Result<(), Error> {
         let Some(table) = work.tables.get_mut(piece.table).filter(|table| !table.is_bound) else {
             return Ok(());
@@ -292,10 +293,10 @@ impl<'t> Described<'t> {
     }
 }
 
-/// What is read, and by whom.
+/// Tables to read, and their plan.
 struct Work<'t> {
     tables: Vec<Described<'t>>,
-    /// Of all tables, as a Java set gives them.
+    /// Names of all tables, in the order of a Java set.
     names: String,
     plan: Plan,
     readers: Readers,
@@ -304,7 +305,7 @@ struct Work<'t> {
 }
 
 impl Work<'_> {
-    /// What was sent, when Kafka has all that was handed over.
+    /// Returns what was sent, provided that Kafka has all that was handed over.
     fn sent(&self) -> Vec<SentTable> {
         let now = self.tables.iter().enumerate().filter_map(|(index, table)| match self.plan.sent(index) {
             None => Some(SentTable::whole(table.facts.oid)),

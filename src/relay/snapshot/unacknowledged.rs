@@ -1,5 +1,6 @@
-//! What the slot is to a stream: rows of an outbox are kept until they are acknowledged, and sent again when Kafka has refused one.
-//! Without them the snapshot would have to begin again.
+//! Buffer of a snapshot's unacknowledged rows, which does for it what the slot does for a stream: rows of an
+//! outbox are stored until they are acknowledged, and sent again when Kafka has refused one. Without it the
+//! snapshot would have to restart.
 
 use std::collections::VecDeque;
 
@@ -13,18 +14,18 @@ use crate::postgres::RowBatch;
 use crate::relay::error::Error;
 use crate::wal::Oid;
 
-/// How many rows are acknowledged together. Up to so many more than were on their way are sent again.
+/// Number of rows that are acknowledged together. Up to this number more than were in flight are sent again.
 const PARCEL_ROWS: usize = 50;
 
-/// How many bytes of rows are kept: with more, all of them are waited for. They can be more than what is on its way when one
-/// partition takes nothing and others do.
+/// Most bytes of stored rows: with more, all of them are waited for. They can be more than what is in flight
+/// when one partition accepts nothing and others do.
 const KEPT_BYTES_MAX: usize = 128 << 20;
 
 /// Rows in the order in which they were read.
 #[derive(Debug, Default)]
 pub(super) struct Unacknowledged {
     parcels: VecDeque<Parcel>,
-    /// How many rows were taken.
+    /// Number of rows that were added.
     rows: u64,
     bytes: usize,
 }
@@ -33,7 +34,7 @@ pub(super) struct Unacknowledged {
 #[derive(Debug)]
 struct Parcel {
     table: Oid,
-    /// How many rows were taken before its first.
+    /// Number of rows that were added before its first.
     before: u64,
     rows: RowBatch,
     state: State,
@@ -43,7 +44,7 @@ struct Parcel {
 enum State {
     /// Rows are added.
     Open,
-    /// It has its records on their way, or none of them any more.
+    /// All of its records are in flight, or acknowledged.
     Sent(Option<Ticket>),
 }
 
@@ -60,32 +61,32 @@ impl Unacknowledged {
         self.rows = self.rows.saturating_add(1);
     }
 
-    /// How many rows the parcel has that is added to.
+    /// Returns the number of rows of the parcel that is added to.
     fn open_rows(&self) -> usize {
         self.parcels.back().filter(|last| last.state == State::Open).map_or(0, |last| last.rows.len())
     }
 
-    /// The last parcel has these records on their way.
+    /// Closes the last parcel, whose records are in flight.
     fn close(&mut self, ticket: Option<Ticket>) {
         if let Some(last) = self.parcels.back_mut() {
             last.state = State::Sent(ticket);
         }
     }
 
-    /// All of the tickets before `settled` are acknowledged.
+    /// Forgets the parcels with tickets before `settled`, which are acknowledged.
     fn forget(&mut self, settled: Ticket) {
         while let Some(first) = self.parcels.pop_front_if(|first| first.state.is_settled(settled)) {
             self.bytes = self.bytes.saturating_sub(first.rows.bytes());
         }
     }
 
-    /// All are acknowledged.
+    /// Forgets all parcels.
     fn clear(&mut self) {
         self.parcels.clear();
         self.bytes = 0;
     }
 
-    /// How many rows are acknowledged before all that are kept.
+    /// Returns the number of rows that are acknowledged before all stored ones.
     fn acknowledged(&self) -> u64 {
         self.parcels.front().map_or(self.rows, |first| first.before)
     }
@@ -114,7 +115,7 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// No row follows in the parcel that is added to: it is full, or its table is read.
+    /// Ends the parcel that is added to: it is full, or its table is read.
     pub(super) async fn end_parcel(&mut self) -> Result<(), Error> {
         let Some(kept) = self.kept.as_mut().filter(|kept| kept.open_rows() > 0) else { return Ok(()) };
         let ticket = self.core.feed.end_parcel()?;
@@ -140,14 +141,15 @@ impl Snapshot<'_> {
         self.core.feed.end_parcel().map(drop)
     }
 
-    /// What is kept is sent again as long as Kafka refuses records that can go to the dead-letter topic.
+    /// Sends the stored rows again, repeatedly as long as Kafka refuses records that can go to the
+    /// dead-letter topic.
     async fn go_on(&mut self, mut sent: Result<(), Error>) -> Result<(), Error> {
         while let Err(failure) = sent {
             let Some(mut kept) = self.kept.take() else { return Err(failure) };
             self.begin_again(failure, &mut kept).await?;
             tracing::info!(
                 rows = kept.rows.saturating_sub(kept.acknowledged()),
-                "a new producer sends again what is not acknowledged of the snapshot, because Kafka refused a record"
+                "Kafka refused a record: a new producer sends the unacknowledged rows of the snapshot again"
             );
             sent = self.send_again(&mut kept).await;
             self.kept = Some(kept);
@@ -167,7 +169,8 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// Begins with a new producer behind the rows that are acknowledged, once nothing of the old one is on its way.
+    /// Restarts with a new producer behind the rows that are acknowledged, once nothing of the old one is in
+    /// flight.
     ///
     /// # Errors
     /// The cause of the failure, when it is another than a record for the dead-letter topic.

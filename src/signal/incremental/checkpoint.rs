@@ -5,56 +5,59 @@ use serde::{Deserialize, Serialize};
 use crate::signal::ChunkKey;
 use crate::wal::Lsn;
 
-/// A checkpoint as it is kept for another session, and maybe another process.
+/// A checkpoint in stored form, for a later session or another process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct KeptCheckpoint {
-    /// The signals of all transactions that commit before this are in it: those that come again are not heeded.
+    /// The LSN before which the signals of all transactions are included: they are ignored when they come
+    /// again.
     pub(crate) heeded: Lsn,
     #[serde(flatten)]
     pub(crate) state: Checkpoint,
 }
 
-/// What is kept of incremental snapshots has at most so many bytes. Kafka takes records of about a megabyte, and there is more in them.
+/// Size of the largest stored checkpoint, in bytes. Kafka accepts records of about a megabyte, which also
+/// have other parts.
 const BYTES_MAX: usize = 256 << 10;
 
 impl KeptCheckpoint {
-    /// Whether a record has room for it.
+    /// Reports whether the checkpoint fits in a record.
     pub(crate) fn fits(&self) -> bool {
         serde_json::to_vec(self).is_ok_and(|bytes| bytes.len() <= BYTES_MAX)
     }
 }
 
-/// How far incremental snapshots are: what another session has to know to go on.
+/// The progress of incremental snapshots, from which another session can continue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Checkpoint {
-    /// The tables to read; the first is the one that is being read.
+    /// The tables to read; the first one is in progress.
     #[serde(skip_serializing_if = "VecDeque::is_empty")]
     pub(super) queue: VecDeque<Collection>,
-    /// What the first one's rows up to here were sent.
+    /// The chunk key up to which rows of the first table were sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sent: Option<ChunkKey>,
-    /// Where the first one ends.
+    /// The chunk key at which the first table ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) end: Option<ChunkKey>,
-    /// Of which columns these two are the values.
+    /// The columns of these two chunk keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) columns: Option<Vec<String>>,
-    /// Rows of the first one that were read, in so many chunks, of so many.
+    /// The number of rows of the first table that were read, in `chunks` chunks. `total` is the number of all
+    /// its rows, if it is known.
     pub(super) scanned: u64,
     pub(super) chunks: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) total: Option<u64>,
-    /// The signal that asked last.
+    /// The id of the last signal that requested a snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) correlation: Option<String>,
     pub(super) paused: bool,
-    /// Tables that are to be left out once the chunk that is being read has ended.
+    /// The tables to remove from the queue at the end of the present chunk.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) stops: Vec<String>,
 }
 
-/// A table that is to be read.
+/// A table of an incremental snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Collection {
     pub(crate) table: String,
@@ -62,25 +65,25 @@ pub(crate) struct Collection {
     pub(crate) filter: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) surrogate_key: Option<String>,
-    /// The signal that asked for it.
+    /// The id of the signal that requested it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) correlation: Option<String>,
 }
 
 impl Checkpoint {
-    /// These tables are read, each from its beginning.
+    /// Returns the checkpoint before the first row of these tables.
     pub(crate) fn of(tables: impl IntoIterator<Item = Collection>) -> Self {
         let queue: VecDeque<_> = tables.into_iter().collect();
         let correlation = queue.back().and_then(|last| last.correlation.clone());
         Self { queue, correlation, ..Self::default() }
     }
 
-    /// Whether a snapshot is under way, or paused.
+    /// Reports whether a snapshot is running or paused.
     pub(crate) fn is_running(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// The next table begins at its beginning.
+    /// Resets the progress of the first table.
     pub(super) fn forget_place(&mut self) {
         (self.sent, self.end, self.columns) = (None, None, None);
         (self.scanned, self.chunks, self.total) = (0, 0, None);
@@ -91,23 +94,25 @@ impl Checkpoint {
     }
 }
 
-/// What counted from which place of the stream on, as far as that may still be asked for.
+/// Checkpoints by position in the stream, as far as they may still be needed.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     first: Checkpoint,
     later: VecDeque<(Place, Checkpoint)>,
-    /// How often something came to count for which the frontier need not have moved.
+    /// The number of checkpoints between two transactions that have come into effect, for which the frontier
+    /// need not have moved.
     beside: u64,
 }
 
-/// From where on something counts.
+/// The position from which a checkpoint applies.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     lsn: Lsn,
-    /// It is between two transactions.
+    /// True if it is between two transactions.
     is_beside: bool,
-    /// Rows that were sent between two transactions: they may be on their way while everything before `lsn` is acknowledged. Then it
-    /// counts once this ticket is settled.
+    /// The ticket of rows that were sent between two transactions, if there are any. They may be in flight
+    /// while everything before `lsn` is acknowledged, so the checkpoint applies only once this ticket is
+    /// settled.
     ticket: Option<usize>,
 }
 
@@ -116,12 +121,12 @@ impl Checkpoints {
         Self { first, later: VecDeque::new(), beside: 0 }
     }
 
-    /// From here on it is this.
+    /// Adds the checkpoint from the end of a transaction on.
     pub(super) fn keep(&mut self, lsn: Lsn, state: &Checkpoint) {
         self.push(Place { lsn, is_beside: false, ticket: None }, state);
     }
 
-    /// The same between two transactions, once this ticket is settled.
+    /// Adds the checkpoint from a position between two transactions on, once this ticket is settled.
     pub(super) fn keep_beside(&mut self, lsn: Lsn, ticket: Option<usize>, state: &Checkpoint) {
         self.push(Place { lsn, is_beside: true, ticket }, state);
     }
@@ -136,12 +141,13 @@ impl Checkpoints {
         self.beside
     }
 
-    /// What counts from the last place on.
+    /// Returns the latest checkpoint.
     pub(super) fn last(&self) -> &Checkpoint {
         self.later.back().map_or(&self.first, |(_, last)| last)
     }
 
-    /// What counts at `frontier`, when all tickets before `settled` are; it will not be asked for what was before.
+    /// Returns the checkpoint at `frontier`, when all tickets before `settled` are settled. Discards those
+    /// before it.
     pub(super) fn at(&mut self, frontier: Lsn, settled: usize) -> &Checkpoint {
         let counts =
             |place: Place| place.lsn <= frontier && place.ticket.is_none_or(|ticket| ticket < settled);

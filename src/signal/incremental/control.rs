@@ -1,4 +1,4 @@
-//! Pausing, resuming and stopping.
+//! Pause, resume and stop of incremental snapshots.
 
 use super::telling::TABLES;
 use super::{Incremental, Stage};
@@ -8,7 +8,7 @@ use crate::signal::notification::SnapshotStatus;
 impl Incremental {
     pub(super) fn stop(&mut self, tables: &[String]) {
         if !self.state.is_running() {
-            tracing::info!("there is no incremental snapshot to stop");
+            tracing::info!("no incremental snapshot is running");
             return;
         }
         let all = [".*".to_owned()];

@@ -1,8 +1,9 @@
-//! The window of a chunk on a standby, which writes no watermarks: what it has replayed takes their place.
+//! The window of a chunk on a standby, which writes no watermarks: its replay position replaces them.
 //!
-//! A standby sends a transaction only when it has replayed its commit, and whoever reads behind that sees it. So what the stream
-//! has brought before the chunk is read is in the chunk; what commits behind `low` may not be, and waits for the rows; and what
-//! commits before `high` has come when the stream is there.
+//! A standby sends a transaction only after it has replayed the commit, and a later read sees the
+//! transaction. So the transactions that the stream has sent before the chunk is read are in the chunk. Those
+//! that commit after `low` may not be, and wait for the rows. Those that commit before `high` have arrived
+//! when the stream reaches that LSN.
 
 use super::{Incremental, Sendable, Stage, Step};
 use crate::wal::Lsn;
@@ -16,29 +17,31 @@ impl Incremental {
         }
     }
 
-    /// Whether a transaction that commits here must wait for the chunk's rows: the chunk may not have it.
+    /// Reports whether a transaction with this commit LSN must wait for the chunk's rows, because the chunk
+    /// may not include it.
     pub(crate) fn awaits_rows_before(&self, commit_lsn: Lsn) -> bool {
         let reads = matches!(self.stage, Stage::Ask(Step::Read) | Stage::Asked(Step::Read));
         reads && self.low.is_some_and(|low| commit_lsn >= low)
     }
 
-    /// Whether the window closes where the stream has brought everything before this.
+    /// Reports whether the window closes once the stream has sent everything before `reached`.
     pub(crate) fn closes_at(&self, reached: Lsn) -> bool {
         self.stage == Stage::Filled && self.high.is_some_and(|high| reached >= high)
     }
 
-    /// The rows of a window are sent, and what they have changed counts from here on, when this ticket is settled.
+    /// Sets the checkpoint after the rows of a window, which applies once this ticket is settled.
     pub(crate) fn commit_beside(&mut self, reached: Lsn, ticket: Option<usize>) {
         self.checkpoints.keep_beside(reached, ticket, &self.state);
         self.handed_over.end_transaction(reached);
     }
 
-    /// Changes when something else counts, and no transaction has ended there.
+    /// Returns a number that changes when another checkpoint comes into effect without the end of a
+    /// transaction.
     pub(crate) const fn beside(&self) -> u64 {
         self.checkpoints.beside()
     }
 
-    /// Closes it: its rows are to be sent here.
+    /// Closes the window, if it ends here; returns its rows, which must be sent.
     pub(crate) fn close_at(&mut self, reached: Lsn) -> Option<Sendable> {
         if self.closes_at(reached) { self.end_window() } else { None }
     }
@@ -65,16 +68,17 @@ mod tests {
         value: Option<u32>,
     }
 
-    /// A standby between a log and a relay. `replayed` and `sent` count transactions.
+    /// A standby between a log and a relay. `replayed` and `sent` are numbers of transactions.
     struct World {
         snapshot: Incremental,
         log: Vec<Transaction>,
         replayed: usize,
-        /// The last one is seen, and not yet counted as replayed.
+        /// True if the next transaction is visible, but not counted as replayed.
         ahead: bool,
         sent: usize,
         consumer: Rows,
-        /// What each key was at each time, in the order of the log: a record must not go back.
+        /// The index of the last sent transaction of each key: a record must not be older than the one
+        /// before.
         places: BTreeMap<u8, usize>,
         answer: Option<Answer>,
     }
@@ -107,12 +111,12 @@ mod tests {
                 places: BTreeMap::new(),
                 answer: None,
             };
-            // The slot is made here: what was before comes by the snapshot only.
+            // The slot is created here: earlier transactions come by the snapshot only.
             world.sent = replayed;
             world
         }
 
-        /// The table as it is after so many transactions.
+        /// Returns the table after this number of transactions.
         fn table(&self, count: usize) -> Rows {
             let mut rows = Rows::new();
             for Transaction { key, value } in &self.log[..count] {
@@ -179,7 +183,7 @@ mod tests {
             }
         }
 
-        /// The next transaction of the stream, when it has been replayed and need not wait.
+        /// Sends the next transaction of the stream, if it has been replayed and need not wait.
         fn stream(&mut self) {
             if self.sent >= self.replayed || self.snapshot.awaits_rows_before(commit_of(self.sent)) {
                 return;
@@ -197,7 +201,7 @@ mod tests {
             for row in rows {
                 let key = row.key[0].as_ref().unwrap()[0];
                 let value = String::from_utf8(row.values[0].clone().unwrap()).unwrap().parse().unwrap();
-                // The newest transaction that has made it so.
+                // The newest transaction with this value.
                 let place = self.log.iter().rposition(|it| it.key == key && it.value == Some(value));
                 self.tell(key, Some(value), place.unwrap() + 1);
             }
@@ -225,7 +229,7 @@ mod tests {
     }
 
     proptest! {
-        /// However replay, stream and questions interleave.
+        /// The order of replay, stream and requests does not matter.
         #[test]
         fn the_last_record_of_each_key_is_its_row_and_none_goes_back(
             log in transactions(),

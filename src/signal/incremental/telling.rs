@@ -1,10 +1,10 @@
-//! What is told of an incremental snapshot.
+//! Notifications about incremental snapshots.
 
 use super::Incremental;
 use crate::signal::ChunkKey;
 use crate::signal::notification::{Aggregate, Notification, SnapshotStatus};
 
-/// The tables of the snapshot that are not done with.
+/// The member with the tables of the snapshot that are not finished.
 pub(super) const TABLES: &str = "data_collections";
 
 impl Incremental {

@@ -1,5 +1,5 @@
-//! The incremental snapshot between a model of a database and a consumer: whatever is written meanwhile, and in whatever order
-//! things come to pass, the last record of each key is the row that is in the table.
+//! The incremental snapshot between a model of a database and a consumer: for all writes and all orders of
+//! events, the last record of each key is the row in the table.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ enum Step {
     Hear,
     Stream,
     Lose,
-    /// The session ends, and another goes on where so many of its entries were acknowledged.
+    /// Ends the session; another one continues from its last transaction.
     Reconnect,
     Rekey,
 }
@@ -72,13 +72,13 @@ proptest! {
     }
 }
 
-/// What is sent in Kafka transactions, row by row.
+/// A relay that sends rows in Kafka transactions, one by one.
 struct Transactions {
     world: World,
-    /// Of the chunk that is being sent, and the one that waits for what it needs.
+    /// The rows of the chunk that is being sent. `waiting` is the row that is not sent yet.
     rows: VecDeque<ReadRow>,
     waiting: Option<ReadRow>,
-    /// Where the transaction commits that has brought the second watermark.
+    /// The commit LSN of the transaction with the second watermark.
     open: Option<Lsn>,
     sent: Vec<String>,
     committed: Vec<String>,
@@ -154,7 +154,7 @@ fn happens() -> impl Strategy<Value = Happens> {
 }
 
 proptest! {
-    /// Wherever Kafka transactions end, and wherever the process is killed.
+    /// Checks any end of Kafka transactions and any crash of the process.
     #[test]
     fn with_what_a_kafka_transaction_says_each_row_is_committed_once(
         rows in prop::collection::btree_map(0_u8..12, 1_u32..99, 0..9),
@@ -180,7 +180,7 @@ proptest! {
     }
 }
 
-/// A chunk is read to its end before a stop counts; a crash may come first.
+/// A chunk is read to its end before a stop is executed; a crash may come first.
 #[test]
 fn a_stop_that_waits_is_kept() {
     let mut world = World::new((1..=3).map(|key| (key, 0)).collect(), KeptCheckpoint::default());
@@ -227,7 +227,7 @@ fn a_snapshot_is_paused_resumed_and_stopped() {
         world.hear();
         world.stream();
     }
-    // The chunk that was begun is ended.
+    // The chunk in progress is finished.
     assert_eq!(world.consumer.len(), 2);
     world.snapshot.heed(&signal("resume-snapshot", "{}"));
     world.act();

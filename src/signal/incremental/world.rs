@@ -10,14 +10,14 @@ pub(super) const OID: Oid = Oid(7);
 
 pub(super) type Rows = BTreeMap<u8, u32>;
 
-/// What the stream brings.
+/// An entry of the stream.
 #[derive(Debug, Clone)]
 pub(super) enum Entry {
     Change { xid: u32, key: u8, value: Option<u32> },
     Watermark(String),
 }
 
-/// A transaction that has committed in the log, and that others do not see yet.
+/// A transaction that is committed in the log and not visible to others yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unseen {
     pub(super) xid: u32,
@@ -36,7 +36,7 @@ pub(super) struct World {
     pub(super) answer: Option<Answer>,
     pub(super) next_xid: u32,
     pub(super) lsn: u64,
-    /// The table has its other key.
+    /// True if the table has its other key.
     pub(super) is_rekeyed: bool,
 }
 
@@ -68,7 +68,7 @@ impl World {
     }
 
     pub(super) fn write(&mut self, key: u8, value: Option<u32>, slowly: bool) {
-        // Two transactions cannot have the same row, and one at a time is slow here.
+        // Two transactions cannot change the same row at the same time, and only one is slow here.
         self.show();
         let xid = self.next_xid;
         self.next_xid += 1;
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// Does what was asked; the answer is on its way.
+    /// Executes the requested action; its answer is pending after that.
     pub(super) fn act(&mut self) {
         if self.asked.is_none() && self.answer.is_none() {
             self.asked = self.snapshot.next_ask();
@@ -105,7 +105,7 @@ impl World {
         Answer::Written
     }
 
-    /// The value by which chunks are cut.
+    /// Returns the value by which chunks are cut.
     pub(super) const fn rank(&self, key: u8) -> u8 {
         if self.is_rekeyed { 200 - key } else { key }
     }
@@ -151,14 +151,14 @@ impl World {
         }
     }
 
-    /// Loses the connection: what was done is done, and nobody says so.
+    /// Loses the connection: the action is done, but its answer is lost.
     pub(super) fn lose(&mut self) {
         if self.asked.take().is_some() | self.answer.take().is_some() {
             self.snapshot.answer(Answer::Lost, &self.sent);
         }
     }
 
-    /// Takes the next entry of the stream, unless it must wait.
+    /// Reads the next entry of the stream, unless it must wait.
     pub(super) fn stream(&mut self) {
         let Some(entry) = self.log.front() else { return };
         if matches!(entry, Entry::Watermark(id) if id.ends_with("-open") && self.snapshot.awaits_rows_at(id))

@@ -1,5 +1,5 @@
-/// OpenMetrics text as Prometheus' text format 0.0.4: there a counter's family is named as its samples are, an info is a gauge,
-/// and there are no units and no end.
+/// Converts OpenMetrics text to Prometheus' text format 0.0.4: there a counter's family is named as its
+/// samples are, an info is a gauge, and there are no units and no end.
 pub(super) fn classic(open_metrics: &str) -> String {
     let mut page = String::with_capacity(open_metrics.len());
     let mut help = None;

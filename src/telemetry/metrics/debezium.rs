@@ -8,14 +8,14 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::ConfigInfo;
 use super::labels::{Change, fixed};
 use super::series::Series;
+use super::{ConfigInfo, UNCHANGED};
 use crate::telemetry::status::Snapshot;
 
 type Labels = [(&'static str, Cow<'static, str>); 3];
 
-/// Which of the connector's two beans has an attribute.
+/// Bean of the connector that has an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Context {
     Streaming,
@@ -33,7 +33,7 @@ impl Context {
     }
 }
 
-/// What the values are made of.
+/// Sources of the values.
 struct Seen<'a> {
     state: &'a Snapshot,
     series: &'a Series,
@@ -49,7 +49,7 @@ struct Attribute {
 }
 
 /// The exporter knows no counters among them, so none of the names ends in `_total`.
-const ATTRIBUTES: [Attribute; 16] = [
+const ATTRIBUTES: [Attribute; 17] = [
     Attribute {
         name: "MilliSecondsBehindSource",
         help: "Age of the oldest commit whose events are not all acknowledged",
@@ -87,6 +87,14 @@ const ATTRIBUTES: [Attribute; 16] = [
         name: "NumberOfCommittedTransactions",
         help: "Transactions whose commit was read",
         value: |seen, context| streaming(context, seen.series.transactions.get()),
+    },
+    Attribute {
+        name: "NumberOfUnchangedEventsSkipped",
+        help: "Updates that were skipped because no captured column had changed",
+        value: |seen, context| {
+            let skipped = seen.series.skipped.get_or_create(&fixed("reason", UNCHANGED)).get();
+            streaming(context, skipped)
+        },
     },
     Attribute {
         name: "Connected",
@@ -234,7 +242,7 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
     }
 
-    /// The lines of Debezium's names, without what all of them begin with.
+    /// Returns the lines of Debezium's names, without their common prefix.
     fn shown(info: &ConfigInfo) -> BTreeSet<String> {
         let (now, metrics) = (Instant::now(), Metrics::new(info));
         let status = Status::new(Limits::default(), now);
@@ -253,6 +261,7 @@ mod tests {
         metrics.changes(Change::Update, 2);
         metrics.changes(Change::Message, 1);
         metrics.transactions(4);
+        metrics.skipped(UNCHANGED, 3);
         metrics.observe(&status.snapshot(), at(3_000));
         let page = metrics.encode().unwrap();
         assert!(page.contains("relay_transactions_total 4\n") && page.ends_with("# EOF\n"));
@@ -270,6 +279,7 @@ mod tests {
             ("TotalNumberOfUpdateEventsSeen", 2),
             ("TotalNumberOfDeleteEventsSeen", 0),
             ("NumberOfCommittedTransactions", 4),
+            ("NumberOfUnchangedEventsSkipped", 3),
             ("Connected", 1),
         ];
         let snapshot = [

@@ -30,7 +30,7 @@ impl Change {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Insert, Self::Update, Self::Delete, Self::Truncate, Self::Message];
 
-    /// The value of the label.
+    /// Returns the value of the label.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl Peer {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Postgres, Self::Kafka];
 
-    /// The value of the label.
+    /// Returns the value of the label.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -66,12 +66,12 @@ impl Peer {
     }
 }
 
-/// Why no collector has a span: `reason` of `relay_spans_lost_total`.
+/// Reasons why no collector has a span: `reason` of `relay_spans_lost_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum SpanLoss {
     /// `OTEL_BSP_MAX_QUEUE_SIZE` waited already.
     QueueFull,
-    /// Its record was not acknowledged: it was not sent, or sent again.
+    /// Not acknowledged: not sent, or sent again.
     NotSent,
     /// The collector did not answer in time, or that it cannot just now.
     Unreachable,
@@ -83,7 +83,7 @@ impl SpanLoss {
     /// All of them.
     pub(super) const ALL: [Self; 4] = [Self::QueueFull, Self::NotSent, Self::Unreachable, Self::Refused];
 
-    /// The value of the label.
+    /// Returns the value of the label.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::QueueFull => "queue_full",
@@ -94,12 +94,12 @@ impl SpanLoss {
     }
 }
 
-/// What became of a Kafka transaction: `result` of `relay_kafka_transactions_total`.
+/// Result of a Kafka transaction: `result` of `relay_kafka_transactions_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TransactionEnd {
-    /// Its rows are in Kafka for good.
+    /// Committed: its rows are in Kafka for good.
     Committed,
-    /// Its rows are taken back; they come again in another.
+    /// Aborted: its rows come again in another.
     Aborted,
 }
 
@@ -107,7 +107,7 @@ impl TransactionEnd {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Committed, Self::Aborted];
 
-    /// The value of the label.
+    /// Returns the value of the label.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -117,12 +117,12 @@ impl TransactionEnd {
     }
 }
 
-/// Why an event went to the dead-letter topic: `reason` of `relay_dead_letters_total`.
+/// Reasons why an event went to the dead-letter topic: `reason` of `relay_dead_letters_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeathCause {
     /// A column or a message cannot be read.
     Reading,
-    /// It leads to no topic, no partition or no timestamp.
+    /// No topic, partition or timestamp results from it.
     Routing,
     /// A converter does not take it.
     Conversion,
@@ -148,7 +148,7 @@ impl DeathCause {
         Self::Key,
     ];
 
-    /// The value of the label.
+    /// Returns the value of the label.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -166,13 +166,13 @@ impl DeathCause {
 /// `pg_replication_slots.wal_status`: whether the WAL that the slot needs is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WalStatus {
-    /// It is within `max_wal_size`.
+    /// Within `max_wal_size`.
     Reserved,
-    /// It is beyond `max_wal_size`, but kept.
+    /// Beyond `max_wal_size`, but retained.
     Extended,
-    /// Some of it goes at the next checkpoint.
+    /// Partly removed at the next checkpoint.
     Unreserved,
-    /// Some of it is gone; the slot is of no use any more.
+    /// Partly removed; the slot is unusable.
     Lost,
 }
 
@@ -180,7 +180,7 @@ impl WalStatus {
     /// All of them, from good to bad.
     pub const ALL: [Self; 4] = [Self::Reserved, Self::Extended, Self::Unreserved, Self::Lost];
 
-    /// PostgreSQL's word for it.
+    /// Returns PostgreSQL's name of it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -191,31 +191,31 @@ impl WalStatus {
         }
     }
 
-    /// The status that PostgreSQL calls `name`.
+    /// Returns the status that PostgreSQL calls `name`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.name() == name)
     }
 }
 
-/// How near the slot is to being lost, or the disk to being full.
+/// Nearness of the slot to being lost, or of the disk to being full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum SlotDanger {
-    /// Not near.
+    /// None.
     #[default]
     None,
     /// More WAL is held back than is usual.
     Watch,
     /// Most of what it may hold back is held back.
     Alarm,
-    /// It may be lost at the next checkpoint.
+    /// May be lost at the next checkpoint.
     Unreserved,
-    /// It is lost.
+    /// Lost.
     Lost,
 }
 
 impl SlotDanger {
-    /// The danger in probes and logs.
+    /// Returns the name in probes and logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -227,7 +227,7 @@ impl SlotDanger {
         }
     }
 
-    /// The value of `relay_slot_danger`.
+    /// Returns the value of `relay_slot_danger`.
     #[must_use]
     pub const fn rank(self) -> u64 {
         match self {

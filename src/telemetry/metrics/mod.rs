@@ -5,6 +5,7 @@ mod debezium;
 mod known;
 mod labels;
 mod not_sent;
+mod process;
 mod series;
 mod topics;
 
@@ -16,7 +17,7 @@ use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
 pub(crate) use labels::{Change, DeathCause, Peer, SlotDanger, SpanLoss, TransactionEnd, WalStatus};
-pub(crate) use not_sent::RowTally;
+pub(crate) use not_sent::{RowTally, UNCHANGED};
 pub(crate) use topics::{TopicCount, TopicTally};
 
 use super::status::Snapshot;
@@ -25,7 +26,7 @@ use labels::{fixed, owned};
 use series::Series;
 use topics::PublishedByTopic;
 
-/// What `relay_config_info` says about the configuration, and the limits of what is in flight.
+/// Contents of `relay_config_info`, and the limits of what is in flight.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConfigInfo {
     /// `topic.prefix`.
@@ -48,7 +49,7 @@ pub struct ConfigInfo {
     pub metric_tags: Vec<(String, String)>,
 }
 
-/// What `pg_replication_slots` says about our slot.
+/// Row of the slot in `pg_replication_slots`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotReport {
     /// WAL bytes that the slot keeps on the server's disk.
@@ -58,7 +59,7 @@ pub struct SlotReport {
     pub safe_wal_bytes: Option<i64>,
     /// `wal_status`; `None` when the slot reserves no WAL.
     pub wal_status: Option<WalStatus>,
-    /// What that means.
+    /// Danger that results from it.
     pub danger: SlotDanger,
 }
 
@@ -74,11 +75,12 @@ struct Inner {
 }
 
 impl Metrics {
-    /// The series of a relay with this configuration, all at zero.
+    /// Creates the series of a relay with this configuration, all at zero.
     #[must_use]
     pub fn new(info: &ConfigInfo) -> Self {
         let mut registry = Registry::default();
         let series = Series::register(info, registry.sub_registry_with_prefix("relay"));
+        registry.register_collector(Box::new(process::ProcessCollector));
         let debezium = info.debezium_names.then(|| DebeziumNames::register(info, &mut registry));
         Self(Arc::new(Inner { info: info.clone(), series, debezium, registry }))
     }
@@ -86,6 +88,11 @@ impl Metrics {
     /// Counts changes read from the WAL, whether they make events or not.
     pub fn changes(&self, change: Change, count: u64) {
         self.series().changes.get_or_create(&fixed("op", change.name())).inc_by(count);
+    }
+
+    /// Counts a note about a table that is not logged: there are too many.
+    pub fn note_left_out(&self) {
+        self.series().notes_left_out.inc();
     }
 
     /// Counts transactions whose commit was read.
@@ -119,6 +126,11 @@ impl Metrics {
         self.series().dead_letters.get_or_create(&fixed("reason", cause.name())).inc();
     }
 
+    /// Shows the number of keys whose events become dead letters, because one of theirs has.
+    pub fn keys_held(&self, count: usize) {
+        self.series().held_keys.set(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+
     /// Counts a Kafka transaction that has ended.
     pub fn kafka_transaction(&self, end: TransactionEnd) {
         self.series().kafka_transactions.get_or_create(&fixed("result", end.name())).inc();
@@ -146,7 +158,7 @@ impl Metrics {
         self.series().cleanup_yielded.inc_by(yielded);
     }
 
-    /// Counts a partition that was taken away with so many rows.
+    /// Counts a partition that was dropped or detached, with its number of rows.
     pub fn partition_taken(&self, rows: u64) {
         self.series().cleaned_rows.inc_by(rows);
         self.series().cleanup_partitions.inc();
@@ -167,17 +179,17 @@ impl Metrics {
         self.series().spans_lost.get_or_create(&fixed("reason", loss.name())).inc_by(count);
     }
 
-    /// Counts a slot that was lost and made anew.
+    /// Counts a slot that was lost and recreated.
     pub fn slot_recovered(&self) {
         self.series().slot_recoveries.inc();
     }
 
-    /// Shows what the server says about the slot.
+    /// Shows the server's facts of the slot.
     pub fn slot(&self, report: SlotReport) {
         self.series().show_slot(report);
     }
 
-    /// Takes the gauges from the state. Called before [`Metrics::encode`], not by the relay's loop.
+    /// Sets the gauges from the state. Called before [`Metrics::encode`], not by the relay's loop.
     pub fn observe(&self, state: &Snapshot, now: SystemTime) {
         self.series().show_state(state, now);
         if let Some(names) = &self.0.debezium {
@@ -185,7 +197,7 @@ impl Metrics {
         }
     }
 
-    /// The series as OpenMetrics text.
+    /// Returns the series as OpenMetrics text.
     ///
     /// # Errors
     /// When the encoder refuses a series, which no label or value of ours makes it do.
@@ -195,7 +207,7 @@ impl Metrics {
         Ok(page)
     }
 
-    /// The same in Prometheus' own text format, for readers that do not know OpenMetrics.
+    /// Returns the series in Prometheus' own text format, for readers that do not support OpenMetrics.
     ///
     /// # Errors
     /// As [`Self::encode`].
@@ -203,22 +215,27 @@ impl Metrics {
         Ok(classic::classic(&self.encode()?))
     }
 
-    /// The configuration that is in force.
+    /// Returns the configuration in force.
     pub(super) fn info(&self) -> &ConfigInfo {
         &self.0.info
     }
 
-    /// What each topic has had, in no order.
+    /// Returns the counts of each topic, unsorted.
     pub(crate) fn topics(&self) -> Vec<TopicCount> {
         self.published().counts()
     }
 
-    /// How many dead letters there were for this reason.
+    /// Returns the number of dead letters for this reason.
     pub(super) fn dead_letters(&self, cause: DeathCause) -> u64 {
         self.series().dead_letters.get_or_create(&fixed("reason", cause.name())).get()
     }
 
-    /// Table, reason and number of the rows that are not sent, in no order.
+    /// Returns the number of keys whose events become dead letters.
+    pub(super) fn held_keys(&self) -> u64 {
+        self.series().held_keys.get()
+    }
+
+    /// Returns table, reason and number of the rows that are not sent, unsorted.
     pub(super) fn not_sent(&self) -> Vec<(String, &'static str, u64)> {
         self.series().not_sent.counts()
     }
@@ -269,6 +286,7 @@ mod tests {
             "relay_phase{phase=\"paused\"} 0",
             "relay_ready 0",
             "relay_warnings 0",
+            "relay_notes_left_out_total 0",
             "relay_event_errors_total{kind=\"route\"} 0",
             "relay_postgres_connected 0",
             "relay_kafka_connected 0",

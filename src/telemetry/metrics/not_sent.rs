@@ -5,11 +5,14 @@ use std::sync::{Mutex, PoisonError};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
-/// How many pairs of table and reason get a series of their own. Later ones are counted by reason alone, as
+/// Most pairs of table and reason that get a series of their own. Later ones are counted by reason alone, as
 /// `table="other"`: tables may come and go for years.
 pub(crate) const NOT_SENT_LABELS_MAX: usize = 200;
 
 type Labels = [(&'static str, Cow<'static, str>); 2];
+
+/// Reason for an update that changes no captured column.
+pub(crate) const UNCHANGED: &str = "unchanged";
 
 /// `relay_rows_not_sent_total` by table and reason.
 #[derive(Debug, Default)]
@@ -18,7 +21,7 @@ pub(super) struct RowsNotSent {
     named: Mutex<HashSet<(Box<str>, &'static str)>>,
 }
 
-/// What stands for the tables beyond the limit.
+/// Name that stands for the tables beyond the limit.
 const OTHER: &str = "other";
 
 /// Counts the rows of one table that are not sent for one reason: one addition for each row.
@@ -39,7 +42,7 @@ impl RowsNotSent {
         RowTally { rows, first }
     }
 
-    /// Table, reason and rows of each pair that is named.
+    /// Returns table, reason and rows of each pair that is named.
     pub(super) fn counts(&self) -> Vec<(String, &'static str, u64)> {
         let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         let count = |(table, reason): &(Box<str>, &'static str)| {
@@ -55,7 +58,7 @@ const fn labels(table: Cow<'static, str>, reason: &'static str) -> Labels {
 }
 
 impl RowTally {
-    /// Whether nobody has asked for this pair before.
+    /// Returns whether this pair was requested for the first time.
     #[must_use]
     pub const fn is_first(&self) -> bool {
         self.first

@@ -38,6 +38,7 @@ pub(super) struct Series {
     pub(super) published: PublishedByTopic,
     pub(super) publish_errors: Family<Label, Counter>,
     pub(super) dead_letters: Family<Label, Counter>,
+    pub(super) held_keys: Integer,
     pub(super) kafka_transactions: Family<Label, Counter>,
     pub(super) reconnects: Family<Label, Counter>,
     pub(super) commit_to_ack: Histogram,
@@ -46,6 +47,7 @@ pub(super) struct Series {
     pub(super) cleanup_yielded: Counter,
     pub(super) cleanup_partitions: Counter,
     pub(super) notifications_lost: Counter,
+    pub(super) notes_left_out: Counter,
     pub(super) spans_exported: Counter,
     pub(super) spans_lost: Family<Label, Counter>,
     source_lag: Seconds,
@@ -93,6 +95,7 @@ impl Series {
             published: PublishedByTopic::default(),
             publish_errors: Family::default(),
             dead_letters: Family::default(),
+            held_keys: Integer::default(),
             kafka_transactions: Family::default(),
             reconnects: Family::default(),
             commit_to_ack: Histogram::new(LATENCY_BUCKETS_SECONDS),
@@ -101,6 +104,7 @@ impl Series {
             cleanup_yielded: Counter::default(),
             cleanup_partitions: Counter::default(),
             notifications_lost: Counter::default(),
+            notes_left_out: Counter::default(),
             spans_exported: Counter::default(),
             spans_lost: Family::default(),
             source_lag: Seconds::default(),
@@ -146,44 +150,45 @@ impl Series {
     }
 
     fn register_progress(&self, registry: &mut Registry) {
-        registry.register("phase", "What the relay is doing: 1 for one of them", self.phase.clone());
-        registry.register("ready", "Whether /readyz says that events flow", self.ready.clone());
-        registry.register("warnings", "Warnings in the body of /readyz", self.warnings.clone());
+        registry.register("phase", "Current phase (1 = active)", self.phase.clone());
+        registry.register("ready", "1 if /readyz reports that events flow", self.ready.clone());
+        registry.register("warnings", "Number of warnings of /readyz", self.warnings.clone());
+        registry.register(
+            "notes_left_out",
+            "Notes about tables that were not logged because there are too many",
+            self.notes_left_out.clone(),
+        );
         registry.register(
             "source_lag_seconds",
-            "Age of the oldest commit whose events are not all acknowledged",
+            "Seconds since the oldest commit with unacknowledged events",
             self.source_lag.clone(),
         );
         registry.register(
             "oldest_unacknowledged_seconds",
-            "How long the oldest event in flight has waited for its acknowledgement",
+            "Seconds that the oldest event in flight has waited for its acknowledgement",
             self.oldest_unacknowledged.clone(),
         );
         registry.register(
             "position_age_seconds",
-            "How long ago Kafka took the relay's position, while a later one waits; 0 when none does",
+            "Seconds since a position was stored in Kafka while a later one waits; 0 if none waits",
             self.position_age.clone(),
         );
         registry.register(
             "commit_to_ack_seconds",
-            "From a transaction's commit to the acknowledgement of its last event",
+            "Seconds from a transaction's commit to the acknowledgement of its last event",
             self.commit_to_ack.clone(),
         );
         registry.register(
             "last_event_timestamp_seconds",
-            "When the last event was received",
+            "Unix time of the last received event",
             self.last_event.clone(),
         );
-        registry.register("lsn", "WAL positions as byte offsets", self.lsn.clone());
-        registry.register("lag_bytes", "WAL bytes that are not confirmed", self.lag_bytes.clone());
-        registry.register(
-            "inflight_events",
-            "Records handed to the producer and not acknowledged",
-            self.inflight_events.clone(),
-        );
+        registry.register("lsn", "WAL positions in bytes, by stage", self.lsn.clone());
+        registry.register("lag_bytes", "Bytes of WAL that are not confirmed", self.lag_bytes.clone());
+        registry.register("inflight_events", "Records in flight", self.inflight_events.clone());
         registry.register(
             "inflight_bytes",
-            "Bytes of their keys, values and headers",
+            "Bytes of keys, values and headers in flight",
             self.inflight_bytes.clone(),
         );
     }
@@ -191,10 +196,10 @@ impl Series {
     fn register_events(&self, registry: &mut Registry) {
         registry.register("wal_changes", "Changes read from the WAL", self.changes.clone());
         registry.register("transactions", "Transactions whose commit was read", self.transactions.clone());
-        registry.register("events_skipped", "Rows that made no event", self.skipped.clone());
+        registry.register("events_skipped", "Rows that produced no event, by reason", self.skipped.clone());
         registry.register(
             "rows_not_sent",
-            "Rows of the stream that are not sent, by table and reason",
+            "Rows of the stream that were not sent, by table and reason",
             self.not_sent.family.clone(),
         );
         registry.register(
@@ -207,15 +212,20 @@ impl Series {
             "Events handed to the producer, by topic",
             self.published.family.clone(),
         );
-        registry.register("publish_errors", "Deliveries that failed", self.publish_errors.clone());
+        registry.register("publish_errors", "Failed deliveries", self.publish_errors.clone());
         registry.register(
             "dead_letters",
             "Events handed to the producer for the dead-letter topic",
             self.dead_letters.clone(),
         );
         registry.register(
+            "dead_letter_keys_held",
+            "Keys whose events become dead letters, because one of theirs has",
+            self.held_keys.clone(),
+        );
+        registry.register(
             "kafka_transactions",
-            "Kafka transactions that were committed or aborted, with exactly-once",
+            "Committed and aborted Kafka transactions (exactly_once)",
             self.kafka_transactions.clone(),
         );
     }
@@ -223,57 +233,61 @@ impl Series {
     fn register_servers(&self, registry: &mut Registry) {
         registry.register(
             "postgres_connected",
-            "Whether PostgreSQL answers",
+            "1 if PostgreSQL is reachable",
             self.postgres_connected.clone(),
         );
-        registry.register("kafka_connected", "Whether Kafka answers", self.kafka_connected.clone());
-        registry.register("reconnects", "Connections lost and made again", self.reconnects.clone());
+        registry.register("kafka_connected", "1 if Kafka is reachable", self.kafka_connected.clone());
+        registry.register("reconnects", "Reconnects, by side", self.reconnects.clone());
         registry.register(
             "slot_retained_bytes",
-            "WAL bytes that the slot keeps on the server's disk",
+            "Bytes of WAL retained by the slot",
             self.slot_retained_bytes.clone(),
         );
         registry.register(
             "slot_safe_wal_bytes",
-            "WAL bytes that may be written before the slot is in danger; absent when nothing limits it",
+            "Bytes of WAL that can be written before the slot is in danger; absent without a limit",
             self.slot_safe_wal_bytes.clone(),
         );
-        registry.register("slot_status", "The slot's wal_status", self.slot_status.clone());
+        registry.register(
+            "slot_status",
+            "Current wal_status of the slot (1 = active)",
+            self.slot_status.clone(),
+        );
         registry.register(
             "slot_recoveries",
-            "Slots that were lost and made anew, with a snapshot",
+            "Lost slots that were created again with a snapshot",
             self.slot_recoveries.clone(),
         );
         registry.register(
             "cleanup_rows",
-            "Rows taken away because they are sent (outboxd.cleanup.enable)",
+            "Sent rows that cleanup deleted (outboxd.cleanup.enable)",
             self.cleaned_rows.clone(),
         );
         registry.register(
             "cleanup_partitions",
-            "Partitions taken away because every row of them is sent (outboxd.cleanup.partitions)",
+            "Sent partitions that cleanup removed (outboxd.cleanup.partitions)",
             self.cleanup_partitions.clone(),
         );
         registry.register(
             "cleanup_yielded",
-            "Batches and partitions that cleanup left because they would have waited for somebody, or took too long",
+            "Batches and partitions that cleanup skipped because of a lock or the time limit",
             self.cleanup_yielded.clone(),
         );
         registry.register(
             "notifications_lost",
-            "Notifications that the HTTP server has not taken (notification.enabled.channels=http)",
+            "Notifications that the HTTP server did not accept (notification.enabled.channels=http)",
             self.notifications_lost.clone(),
         );
         let exported = self.spans_exported.clone();
         registry.register(
             "spans_exported",
-            "Spans that the collector has taken (outboxd.tracing.enable)",
+            "Spans that the collector accepted (outboxd.tracing.enable)",
             exported,
         );
-        registry.register("spans_lost", "Spans that no collector has, by reason", self.spans_lost.clone());
+        registry.register("spans_lost", "Lost spans, by reason", self.spans_lost.clone());
         registry.register(
             "slot_danger",
-            "How near the slot is to being lost: 0 not, 1 watch, 2 alarm, 3 unreserved, 4 lost",
+            "Danger of losing the slot: 0 none, 1 watch, 2 alarm, 3 unreserved, 4 lost",
             self.slot_danger.clone(),
         );
     }
@@ -282,17 +296,13 @@ impl Series {
         registry.register("snapshot_tables", "Tables of the last snapshot", self.snapshot_tables.clone());
         registry.register(
             "snapshot_tables_remaining",
-            "Tables of the last snapshot that are not read to their end",
+            "Tables of the last snapshot that are not completely read",
             self.snapshot_tables_remaining.clone(),
         );
-        registry.register(
-            "snapshot_rows",
-            "Rows of the last snapshot that were handed over",
-            self.snapshot_rows.clone(),
-        );
+        registry.register("snapshot_rows", "Rows read by the last snapshot", self.snapshot_rows.clone());
         registry.register(
             "snapshot_idle_seconds",
-            "For how long the snapshot has been no further; 0 while none goes on",
+            "Seconds since the last snapshot progress; 0 if no snapshot is running",
             self.snapshot_idle.clone(),
         );
     }
@@ -359,12 +369,12 @@ impl Series {
 fn register_info(info: &ConfigInfo, registry: &mut Registry) {
     registry.register(
         "inflight_events_limit",
-        "The most records that may be in flight",
+        "Limit of records in flight",
         ConstGauge::new(gauge(info.inflight_events_max)),
     );
     registry.register(
         "inflight_bytes_limit",
-        "The most bytes that may be in flight",
+        "Limit of bytes in flight",
         ConstGauge::new(gauge(info.inflight_bytes_max)),
     );
     let config = [
@@ -374,8 +384,8 @@ fn register_info(info: &ConfigInfo, registry: &mut Registry) {
         ("publication", info.publication.clone()),
         ("tables", info.tables.clone()),
     ];
-    registry.register("config", "The configuration in force", Info::new(config));
-    registry.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+    registry.register("config", "Effective configuration", Info::new(config));
+    registry.register("build", "Version of outboxd", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
 }
 
 fn gauge(count: usize) -> u64 {

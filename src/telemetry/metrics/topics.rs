@@ -7,14 +7,14 @@ use prometheus_client::metrics::family::Family;
 use super::Metrics;
 use super::labels::{Label, fixed, owned};
 
-/// How many topics get a series of their own. Later ones are counted together as `topic="other"`: a client that writes rows
-/// chooses the topics, and must not choose how many series Prometheus keeps.
+/// Most topics that get a series of their own. Later ones are counted together as `topic="other"`: a client
+/// that writes rows chooses the topics, and must not choose the number of series that Prometheus stores.
 pub(crate) const TOPIC_LABELS_MAX: usize = 200;
 
 const TOPIC: &str = "topic";
 const OTHER: &str = "other";
 
-/// What a topic has had since the process started.
+/// Count of a topic since the process started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TopicCount {
     pub(crate) topic: String,
@@ -29,7 +29,7 @@ pub(super) struct PublishedByTopic {
 }
 
 impl PublishedByTopic {
-    /// The topic's own counter, while there is room.
+    /// Returns the topic's own counter, while there is room.
     fn named(&self, topic: &str) -> Option<Counter> {
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         if !named.contains(topic) {
@@ -45,7 +45,7 @@ impl PublishedByTopic {
         self.family.get_or_create_owned(&fixed(TOPIC, OTHER))
     }
 
-    /// Each that is named, and the others when there are some.
+    /// Returns the count of each named topic, and of the others together when there are some.
     pub(super) fn counts(&self) -> Vec<TopicCount> {
         let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         let count =

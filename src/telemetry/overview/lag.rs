@@ -7,22 +7,23 @@ use crate::telemetry::history::{History, WalAge, tenths};
 use crate::telemetry::status::{Condition, Progress, Snapshot};
 use crate::wal::Lsn;
 
-/// How far behind it is, and where that lies. The bytes are of WAL, also that of other tables; those of the three parts are all of
+/// Lag, and where it is. The bytes are of WAL, also that of other tables; those of the three parts are all of
 /// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Lag {
-    /// Not confirmed to PostgreSQL; `None` before the slot's position is known.
+    /// Bytes not confirmed to PostgreSQL; `None` before the slot's position is known.
     pub(crate) bytes: Option<u64>,
     /// The age of the oldest commit that is not wholly in Kafka.
     pub(crate) seconds: f64,
-    /// For how long PostgreSQL could not be seen: what it has written since is in none of these numbers. `None` while it can.
+    /// Seconds since PostgreSQL could last be queried: what it has written since is in none of these numbers.
+    /// `None` while it can be queried.
     #[serde(default)]
     pub(crate) unseen_seconds: Option<f64>,
-    /// Not read yet.
+    /// Part not read yet.
     pub(crate) postgres: Part,
     /// Read, and neither on its way to Kafka nor confirmed.
     pub(crate) outboxd: Part,
-    /// On its way to Kafka, not acknowledged.
+    /// Part in flight to Kafka, not acknowledged.
     pub(crate) kafka: Part,
     /// Records on their way to Kafka, and their bytes.
     pub(crate) records: u64,
@@ -33,9 +34,9 @@ pub(crate) struct Lag {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Part {
     pub(crate) bytes: u64,
-    /// How old the oldest of it is; `None` when that is not known.
+    /// Age of the oldest of it; `None` when that is not known.
     pub(crate) seconds: Option<f64>,
-    /// Whether it is older than that, beyond what is remembered.
+    /// True if it is older than that, beyond what is remembered.
     pub(crate) at_least: bool,
 }
 
@@ -70,7 +71,7 @@ impl Lag {
 }
 
 impl Lag {
-    /// All of it, for a person.
+    /// Returns the whole lag, for a person.
     pub(crate) fn whole(&self) -> String {
         match (self.bytes, self.unseen_seconds) {
             (None, _) => "not known yet".to_owned(),
@@ -79,7 +80,7 @@ impl Lag {
         }
     }
 
-    /// The part that PostgreSQL has, while that is known.
+    /// Returns the part that PostgreSQL has, while that is known.
     pub(crate) fn postgres_bytes(&self) -> Option<u64> {
         self.unseen_seconds.is_none().then_some(self.postgres.bytes)
     }
@@ -93,7 +94,7 @@ fn unseen(state: &Snapshot, now: Instant) -> Option<Duration> {
 }
 
 impl Part {
-    /// Nothing is no time old.
+    /// Makes a part of this age; without an age it is 0.
     fn aged(age: Option<Duration>) -> Self {
         Self { seconds: Some(seconds(age.unwrap_or_default())), ..Self::default() }
     }

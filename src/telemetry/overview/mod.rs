@@ -1,4 +1,4 @@
-//! One look at the relay: what the status page shows, and what `/status` says to the commands.
+//! Overview of the relay: contents of the status page, and of `/status` for the commands.
 //!
 //! ```text
 //! Snapshot ─┐
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use lag::{Lag, Part};
 pub(crate) use problems::Problem;
 pub(crate) use runway::{Runway, SlotView};
-pub(crate) use state::Level;
+pub(crate) use state::{Level, words as state_in_words};
 pub(crate) use tally::{DeadLetters, NotSent, SnapshotView, TopicView, events_of_all};
 
 use state::State;
@@ -36,29 +36,32 @@ use super::status::Snapshot;
 pub(crate) struct Overview {
     /// The program's version.
     pub(crate) version: String,
-    /// What is read.
+    /// Source of the rows.
     pub(crate) source: Source,
     pub(crate) state: State,
-    /// What is wrong and what cures it, the worst first.
+    /// Problems with their fixes, the worst first.
     pub(crate) problems: Vec<Problem>,
     pub(crate) lag: Lag,
     pub(crate) slot: SlotView,
     pub(crate) events: Events,
-    /// By topic, the busiest first.
+    /// Rates by topic, the busiest first.
     pub(crate) topics: Vec<TopicView>,
-    /// A snapshot that goes on now.
+    /// Running snapshot.
     pub(crate) snapshot: Option<SnapshotView>,
     /// Since the process started, without reasons that did not occur.
     pub(crate) dead_letters: Vec<DeadLetters>,
-    /// Likewise.
+    /// Keys whose events become dead letters, because one of theirs has.
+    #[serde(default)]
+    pub(crate) held_keys: u64,
+    /// As the dead letters.
     pub(crate) rows_not_sent: Vec<NotSent>,
 }
 
-/// Where the rows come from.
+/// Source of the rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Source {
     pub(crate) database: String,
-    /// As the configuration names them, separated by commas.
+    /// Tables as the configuration names them, separated by commas.
     pub(crate) tables: String,
     pub(crate) slot: String,
     pub(crate) publication: String,
@@ -74,7 +77,8 @@ impl Overview {
         (now, clock): (Instant, SystemTime),
     ) -> Self {
         let info = metrics.info();
-        let problems = problems::problems(state, now);
+        let slot = SlotView::new(state, history);
+        let problems = problems::with_runway(problems::problems(state, now), slot.runway, state);
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             source: Source {
@@ -86,11 +90,12 @@ impl Overview {
             },
             state: State::new(state, &problems, now),
             lag: Lag::new(state, history, (now, clock)),
-            slot: SlotView::new(state, history),
+            slot,
             events: Events::new(state, metrics, history, clock),
             topics: tally::topics(metrics, history),
             snapshot: tally::snapshot(state),
             dead_letters: tally::dead_letters(metrics),
+            held_keys: metrics.held_keys(),
             rows_not_sent: tally::not_sent(metrics),
             problems,
         }

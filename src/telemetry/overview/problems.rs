@@ -2,6 +2,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::runway::Runway;
 use super::state::Level;
 use crate::telemetry::metrics::SlotDanger;
 use crate::telemetry::status::{Component, Condition, NotReady, Phase, Snapshot};
@@ -11,15 +12,19 @@ use crate::telemetry::status::{Component, Condition, NotReady, Phase, Snapshot};
 pub(crate) struct Problem {
     pub(crate) level: Level,
     pub(crate) what: String,
-    /// What to do about it.
+    /// Fix. An instance of an earlier version calls it `cure`.
+    #[serde(rename = "fix", alias = "cure")]
     pub(crate) cure: Option<String>,
 }
 
-/// What is wrong, the worst first, and of those what something can be done about.
+/// Returns the problems, the worst first, and of equal ones those with a fix first.
 pub(super) fn problems(state: &Snapshot, now: Instant) -> Vec<Problem> {
-    let mut problems: Vec<_> =
-        state.readiness(now).reasons.iter().map(|reason| unready(reason, state)).collect();
-    problems.extend(slot(state));
+    let mut reasons = state.readiness(now).reasons;
+    reasons.sort_by_key(|reason| !(state.is_slot_lost() && reason.component() == Some(Component::Slot)));
+    let mut problems: Vec<_> = reasons.iter().map(|reason| unready(reason, state)).collect();
+    let of_slot = slot(state);
+    let at = if state.is_slot_lost() { 0 } else { problems.len() };
+    drop(problems.splice(at..at, of_slot));
     problems.extend(state.kafka_silence(now).map(|age| {
         let what = format!("Kafka has acknowledged nothing for {} s", age.as_secs());
         watch(what, crate::telemetry::UNACKNOWLEDGED_CURE)
@@ -32,16 +37,33 @@ pub(super) fn problems(state: &Snapshot, now: Instant) -> Vec<Problem> {
         what: warning.clone(),
         cure: None,
     }));
-    // What only follows from another one has no cure of its own.
+    worst_first(problems)
+}
+
+/// Adds a slot that lives for minutes only. While events flow that is no problem: then the slot moves on.
+pub(super) fn with_runway(mut problems: Vec<Problem>, runway: Runway, state: &Snapshot) -> Vec<Problem> {
+    let is_held_up = problems.iter().any(|problem| problem.level == Level::Wrong);
+    if is_held_up && runway.is_urgent() && runway != Runway::Over {
+        let what =
+            format!("the slot is lost in {} at the present rate, with every unsent event", runway.words().0);
+        let cure = state.slot_cure.clone().unwrap_or_else(|| MAKE_ROOM.to_owned());
+        problems.insert(0, Problem { level: Level::Wrong, what, cure: Some(cure) });
+    }
+    worst_first(problems)
+}
+
+/// Sorts by severity; a problem that only follows from another one has no fix of its own and comes behind it.
+fn worst_first(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems.sort_by_key(|problem| (std::cmp::Reverse(problem.level), problem.cure.is_none()));
     problems
 }
 
+const MAKE_ROOM: &str =
+    "to gain time: ALTER SYSTEM SET max_slot_wal_keep_size = '…'; SELECT pg_reload_conf();";
 const OTHER_TABLES: &str = "give both the same tables, or this one a slot of its own: slot.name, publication.name, name. Rows that the other has passed \
                             over are not sent any more by it: outboxd verify -c FILE names them";
 const LATE_POSITION: &str = "see that the brokers take records; the log says why they do not take this one";
-const WAITS: &str =
-    "if it lasts, `outboxd check -c FILE` says what is missing; outboxd tries again by itself";
+const WAITS: &str = "if it lasts, outboxd check -c FILE says what is missing; outboxd tries again by itself";
 const STALLED: &str =
     "/livez fails: what supervises the process should restart it. If it comes back, report it with the log";
 
@@ -70,7 +92,7 @@ fn unready(reason: &NotReady, state: &Snapshot) -> Problem {
     Problem { level: level(reason, state), what: reason.to_string(), cure }
 }
 
-/// A start is no fault.
+/// Returns the level of a reason. A start is no fault.
 fn level(reason: &NotReady, state: &Snapshot) -> Level {
     let starting = state.phase == Phase::Connecting && !state.started;
     match reason {
@@ -85,12 +107,11 @@ fn slot(state: &Snapshot) -> Option<Problem> {
     let report = state.slot_report?;
     let (level, what) = match report.danger {
         SlotDanger::None => return None,
-        SlotDanger::Watch => (Level::Watch, "the slot holds back much WAL"),
-        SlotDanger::Alarm => (Level::Wrong, "the slot holds back most of the WAL that it may keep"),
-        SlotDanger::Unreserved => (
-            Level::Wrong,
-            "the slot may be lost at the next checkpoint, and with it every event that is not sent",
-        ),
+        SlotDanger::Watch => (Level::Watch, "the slot retains much WAL"),
+        SlotDanger::Alarm => (Level::Wrong, "the slot retains most of the allowed WAL"),
+        SlotDanger::Unreserved => {
+            (Level::Wrong, "the slot may be lost at the next checkpoint, with every unsent event")
+        }
         SlotDanger::Lost => (Level::Wrong, "the slot is lost"),
     };
     // The same in other words, when the slot does not work any more.
@@ -197,10 +218,60 @@ mod tests {
             .collect();
         let expected = [
             (Level::Wrong, "kafka has been down for 0 s: no broker answers", Some(WAITS)),
-            (Level::Wrong, "the slot holds back most of the WAL that it may keep", Some("ALTER SYSTEM …")),
+            (Level::Wrong, "the slot retains most of the allowed WAL", Some("ALTER SYSTEM …")),
             (Level::Watch, "a table has another name", None),
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_lost_slot_comes_before_the_server_that_is_down() {
+        let now = Instant::now();
+        let status = Status::streaming(now);
+        status.down(Component::Kafka, "no broker answers", now);
+        let danger = SlotDanger::Lost;
+        let report = SlotReport { retained_bytes: 1, safe_wal_bytes: None, wal_status: None, danger };
+        status.slot(report, Some("outboxd move".to_owned()));
+        let found = problems(&status.snapshot(), now);
+        assert_eq!((found[0].what.as_str(), found.len()), ("the slot is lost", 2), "{found:?}");
+    }
+
+    #[test]
+    fn a_position_that_is_late_because_a_server_is_down_is_not_blamed_on_kafka() {
+        use std::time::Duration;
+
+        use crate::telemetry::status::Progress;
+        let start = Instant::now();
+        let status = Status::streaming(start);
+        status.tick(Progress { position_waits: Some(start), ..Progress::default() }, start);
+        let now = start + Duration::from_secs(12);
+        let is_told = || {
+            let snapshot = status.snapshot();
+            let found = problems(&snapshot, now);
+            let warned = snapshot.all_warnings(now).any(|what| what.contains("position in Kafka"));
+            let told = found.iter().any(|problem| problem.what.contains("position in Kafka"));
+            assert_eq!(warned, told, "/readyz and the page say the same");
+            told
+        };
+        assert!(is_told());
+        status.down(Component::Postgres, "no server answers", start);
+        assert!(!is_told());
+    }
+
+    #[test]
+    fn a_runway_of_minutes_is_urgent_while_nothing_is_confirmed() {
+        let now = Instant::now();
+        let status = Status::streaming(now);
+        let found = |runway| {
+            let state = status.snapshot();
+            with_runway(problems(&state, now), runway, &state)
+        };
+        let minute = Runway::Hours { hours: 0.0169 };
+        assert_eq!(found(minute), []);
+        status.down(Component::Kafka, "no broker answers", now);
+        let told = found(minute);
+        assert!(told[0].what.starts_with("the slot is lost in 1 min at the present rate"), "{told:?}");
+        assert_eq!(found(Runway::Hours { hours: 3.0 }).len(), 1);
     }
 
     #[test]

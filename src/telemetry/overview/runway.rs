@@ -6,6 +6,8 @@ use crate::telemetry::status::Snapshot;
 
 const SECONDS_A_MINUTE: f64 = 60.0;
 const SECONDS_AN_HOUR: f64 = 3600.0;
+/// A runway below this many hours is urgent.
+const URGENT_HOURS: f64 = 0.25;
 
 /// The slot, and the WAL that it keeps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,34 +21,34 @@ pub(crate) struct SlotView {
     pub(crate) safe_wal_bytes: Option<i64>,
     pub(crate) wal_status: Option<String>,
     pub(crate) danger: Option<String>,
-    /// How fast the server writes WAL, over the time that is remembered.
+    /// Rate of the server's WAL, over the time that is remembered.
     pub(crate) wal_bytes_per_second: Option<u64>,
     pub(crate) runway: Runway,
 }
 
-/// For how long the slot would live if nothing were confirmed from now on.
+/// Remaining life of the slot if nothing were confirmed from now on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Form", from = "Form")]
 pub(crate) enum Runway {
     /// The server was not asked about the slot.
     NotAsked,
-    /// How fast it writes is not known yet.
+    /// The rate is not known yet.
     Measuring,
-    /// Nothing limits what the slot keeps: the disk does.
+    /// No limit except the disk.
     Disk,
     /// Next to nothing is written.
     Idle,
-    /// So many hours, at the present rate: in tenths, and towards the end in ten-thousandths.
+    /// Number of hours at the present rate: in tenths, and towards the end in ten-thousandths.
     Hours { hours: f64 },
-    /// It is over, or may be at the next checkpoint.
+    /// Over, or possibly at the next checkpoint.
     Over,
 }
 
-/// How it stands in JSON. An enum with a tag inside cannot be read where numbers keep all their digits.
+/// Form in JSON. An enum with a tag inside cannot be read where numbers keep all their digits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Form {
     kind: Kind,
-    /// Only of `hours`.
+    /// Hours, only of `hours`.
     hours: Option<f64>,
 }
 
@@ -89,7 +91,7 @@ impl From<Form> for Runway {
 }
 
 impl Runway {
-    /// From the slot's `safe_wal_size`, and how fast the server writes WAL.
+    /// Computes it from the slot's `safe_wal_size`, and the rate of the server's WAL.
     pub(crate) fn of(is_over: bool, safe_wal_bytes: Option<i64>, bytes_per_second: Option<u64>) -> Self {
         if is_over {
             return Self::Over;
@@ -103,7 +105,16 @@ impl Runway {
         }
     }
 
-    /// The runway, and what that means.
+    /// Returns true when there is little time to act, or none.
+    pub(crate) fn is_urgent(self) -> bool {
+        match self {
+            Self::Over => true,
+            Self::Hours { hours } => hours < URGENT_HOURS,
+            Self::NotAsked | Self::Measuring | Self::Disk | Self::Idle => false,
+        }
+    }
+
+    /// Describes the runway, and its meaning.
     pub(crate) fn words(self) -> (String, String) {
         let (words, meaning) = match self {
             Self::Hours { hours } => {
@@ -124,12 +135,13 @@ impl Runway {
     }
 }
 
-/// A tenth of an hour says nothing about the last one.
+/// Rounds hours. A tenth of an hour is too coarse for the last one.
 fn rounded(hours: f64) -> f64 {
     if hours < 1.0 { (hours * 10_000.0).round() / 10_000.0 } else { tenths(hours) }
 }
 
-/// Days are hours too: nobody should have to convert. Of the last hour no more is promised than there is.
+/// Returns hours in words. Days are hours too, so that they need no conversion. The last hour is rounded
+/// down.
 fn hours_in_words(hours: f64) -> String {
     let seconds = (hours * SECONDS_AN_HOUR).round();
     match hours {

@@ -5,20 +5,20 @@ use serde::{Deserialize, Serialize};
 use super::problems::Problem;
 use crate::telemetry::status::{Component, Condition, Phase, Role, Snapshot};
 
-/// How well it is.
+/// Health of the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
-    /// Nothing to do.
+    /// Healthy.
     Well,
-    /// It works, and a person should look.
+    /// Working, with something for the operator to check.
     Watch,
-    /// It does not do its work.
+    /// Not doing its work.
     Wrong,
 }
 
 impl Level {
-    /// In one word.
+    /// Returns the level in one word.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Well => "well",
@@ -27,7 +27,7 @@ impl Level {
         }
     }
 
-    /// A sign that needs no colour.
+    /// Returns a sign that needs no colour.
     pub(crate) const fn sign(self) -> &'static str {
         match self {
             Self::Well => "✓",
@@ -37,11 +37,11 @@ impl Level {
     }
 }
 
-/// What it does.
+/// State of the relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) level: Level,
-    /// As in the metrics: `streaming`.
+    /// Phase as in the metrics: `streaming`.
     pub(crate) phase: String,
     /// `active` or `standby`.
     pub(crate) role: String,
@@ -50,7 +50,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Whether another instance has the slot.
+    /// Returns whether another instance has the slot.
     pub(crate) fn is_standby(&self) -> bool {
         self.role == Role::Standby.name()
     }
@@ -65,7 +65,8 @@ impl State {
     }
 }
 
-fn words(state: &Snapshot) -> String {
+/// Returns the state for a person: `waiting for Kafka`.
+pub(crate) fn words(state: &Snapshot) -> String {
     let plain = match &state.phase {
         Phase::StandingBy(holder) => return format!("standby: the slot belongs to {holder}"),
         Phase::Draining => "stopping, when Kafka has acknowledged what was sent",
@@ -77,6 +78,10 @@ fn words(state: &Snapshot) -> String {
 }
 
 fn working(state: &Snapshot) -> &'static str {
+    // The worst fact, whatever else the relay waits for.
+    if state.is_slot_lost() {
+        return "the slot is lost";
+    }
     let is_down = |component| matches!(state.condition(component), Condition::Down { .. });
     if is_down(Component::Postgres) {
         return "waiting for PostgreSQL";
@@ -98,8 +103,9 @@ fn working(state: &Snapshot) -> &'static str {
 mod tests {
     use super::*;
     use crate::telemetry::status::{Holder, Limits, Status, TablesRead};
+    use crate::telemetry::{SlotDanger, SlotReport};
 
-    /// A relay that has connected, after `change`.
+    /// Returns the words for a relay that has connected, after `change`.
     fn told(change: impl FnOnce(&Status, Instant)) -> String {
         let now = Instant::now();
         let status = Status::new(Limits::default(), now);
@@ -125,6 +131,13 @@ mod tests {
             };
             assert_eq!(told(down), expected);
         }
+        let lost = |status: &Status, now| {
+            status.down(Component::Kafka, "no broker answers", now);
+            let danger = SlotDanger::Lost;
+            let report = SlotReport { retained_bytes: 1, safe_wal_bytes: None, wal_status: None, danger };
+            status.slot(report, None);
+        };
+        assert_eq!(told(lost), "the slot is lost");
         let standby = Phase::StandingBy(Holder { pid: 7, application: "outboxd/orders".to_owned() });
         assert_eq!(
             told(|status, _| status.enter(standby)),

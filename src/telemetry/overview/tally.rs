@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use crate::telemetry::age::Age;
-use crate::telemetry::history::{History, TopicRate, tenths};
+use crate::telemetry::history::{History, TopicRate, tenths, thousandths};
 use crate::telemetry::metrics::{DeathCause, Metrics};
 use crate::telemetry::status::Snapshot;
 
@@ -13,7 +13,7 @@ pub(crate) struct Events {
     pub(crate) sent: u64,
     /// Over the last minute.
     pub(crate) per_second: f64,
-    /// How long ago the last one was read; `None` when there was none.
+    /// Seconds since the last one was read; `None` when there was none.
     pub(crate) last_seconds_ago: Option<f64>,
 }
 
@@ -66,7 +66,7 @@ impl Events {
         }
     }
 
-    /// When the last one was, for a person.
+    /// Returns the time of the last one, for a person.
     pub(crate) fn last(&self) -> String {
         let ago = self.last_seconds_ago.and_then(|ago| Duration::try_from_secs_f64(ago).ok());
         match (ago, self.sent) {
@@ -80,16 +80,18 @@ impl Events {
 pub(super) fn topics(metrics: &Metrics, history: &History) -> Vec<TopicView> {
     let view = |count: crate::telemetry::metrics::TopicCount| {
         let TopicRate { per_second, samples } = history.topic(&count.topic);
+        let samples = samples.into_iter().map(thousandths).collect();
         TopicView { topic: count.topic, events: count.events, per_second, samples }
     };
     let mut topics: Vec<_> = metrics.topics().into_iter().map(view).collect();
     topics.sort_by(|a, b| {
         (b.per_second.total_cmp(&a.per_second)).then(b.events.cmp(&a.events)).then(a.topic.cmp(&b.topic))
     });
+    topics.iter_mut().for_each(|topic| topic.per_second = tenths(topic.per_second));
     topics
 }
 
-/// Events a second of all topics together, aligned at the newest sample.
+/// Returns the events a second of all topics together, aligned at the newest sample.
 pub(crate) fn events_of_all(topics: &[TopicView]) -> Vec<f64> {
     let length = topics.iter().map(|topic| topic.samples.len()).max().unwrap_or_default();
     let mut all = vec![0.0; length];
@@ -99,7 +101,7 @@ pub(crate) fn events_of_all(topics: &[TopicView]) -> Vec<f64> {
     all
 }
 
-/// One that goes on: after it nobody asks any more how far it was.
+/// Returns the running snapshot, if there is one.
 pub(super) fn snapshot(state: &Snapshot) -> Option<SnapshotView> {
     let read = state.tables_read;
     (read.remaining > 0).then(|| SnapshotView {
@@ -185,6 +187,28 @@ mod tests {
         };
         assert_eq!(events_of_all(&[topic(&[1.0, 2.0, 3.0]), topic(&[10.0])]), [1.0, 2.0, 13.0]);
         assert_eq!(events_of_all(&[]), Vec::<f64>::new());
+    }
+
+    #[test]
+    fn rates_of_many_slow_topics_are_added_before_they_are_rounded() {
+        use std::time::{Duration, Instant};
+
+        use crate::telemetry::status::Status;
+        let (metrics, mut history, start) =
+            (Metrics::new(&ConfigInfo::default()), History::default(), Instant::now());
+        let status = Status::streaming(start);
+        let names: Vec<_> = (0..300).map(|number| format!("t{number}")).collect();
+        let mut tally = metrics.topic_tally();
+        names.iter().for_each(|name| tally.add(name, 1));
+        // 1.1 events of each topic in a minute: 5.5 a second.
+        for minutes in [0, 10] {
+            history.take(&status.snapshot(), metrics.topics(), start + Duration::from_secs(60) * minutes);
+            names.iter().for_each(|name| tally.add(name, 11));
+        }
+        let all = Events::new(&status.snapshot(), &metrics, &history, SystemTime::now());
+        assert!((all.per_second - 5.5).abs() < f64::EPSILON, "{}", all.per_second);
+        let sum: f64 = events_of_all(&topics(&metrics, &history)).iter().sum();
+        assert!((sum - 5.5).abs() < 0.2, "{sum}");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// How often an outage that goes on is mentioned in the log: an outage must not flood it.
+/// Interval in which a lasting outage is logged again: an outage must not flood the log.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(30);
 
-/// What the relay depends on.
+/// Dependency of the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Component {
     /// The connections to PostgreSQL.
@@ -21,7 +21,7 @@ impl Component {
     /// All of them, in the order in which they are shown.
     pub const ALL: [Self; 4] = [Self::Postgres, Self::Slot, Self::Kafka, Self::Registry];
 
-    /// The name in probes and logs.
+    /// Returns the name in probes and logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,28 +39,28 @@ impl fmt::Display for Component {
     }
 }
 
-/// Whether a component works.
+/// Condition of a component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// Not tried yet.
     Unknown,
-    /// It works.
+    /// Working.
     Up,
-    /// It does not.
+    /// Failing.
     Down {
         /// Why, in the words of the last error.
         reason: String,
-        /// What cures it, when the last error says.
+        /// Fix, if the last error has one.
         cure: Option<String>,
         /// Since when.
         since: Instant,
-        /// When it was last logged.
+        /// Time of the last log line.
         logged: Instant,
     },
 }
 
 impl Condition {
-    /// Whether it works.
+    /// Returns whether it works.
     #[must_use]
     pub const fn is_up(&self) -> bool {
         matches!(self, Self::Up)

@@ -20,7 +20,7 @@ pub(crate) use unpublished::Unpublished;
 use unseen::Unseen;
 pub(crate) use unseen::{CatalogLook, UNSEEN_MAX};
 
-/// What the relay is doing.
+/// Phase of the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
     /// Reaching PostgreSQL and Kafka, or reaching them again.
@@ -31,13 +31,13 @@ pub enum Phase {
     Streaming,
     /// The session is to end; waiting for what is in flight.
     Draining,
-    /// Told to pause: nothing is in flight, and nothing is open at PostgreSQL.
+    /// Paused by a command: nothing is in flight, and nothing is open at PostgreSQL.
     Paused,
     /// Ended.
     Stopped,
 }
 
-/// Who holds the slot instead of us, from `pg_stat_replication`.
+/// Other holder of the slot, from `pg_stat_replication`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
     /// `pg_replication_slots.active_pid`.
@@ -46,13 +46,13 @@ pub struct Holder {
     pub application: String,
 }
 
-/// How long something may take before a probe fails.
+/// Limits of the probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// `outboxd.unacknowledged.age.max.ms` (60 s): how old the oldest unacknowledged event may get while we are still
     /// ready.
     pub unacknowledged_age_max: Duration,
-    /// How long the loop may go without a turn while we still count as alive (30 s).
+    /// Longest time without a turn of the loop for which the relay still counts as alive (30 s).
     pub tick_age_max: Duration,
 }
 
@@ -62,7 +62,7 @@ impl Default for Limits {
     }
 }
 
-/// How many warnings are kept.
+/// Most warnings that are stored.
 pub(crate) const WARNINGS_MAX: usize = 32;
 
 /// The shared state. Clones are handles on the same state.
@@ -72,9 +72,9 @@ pub struct Status(watch::Sender<Snapshot>);
 /// The state at one moment.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// What the relay is doing.
+    /// Phase of the relay.
     pub phase: Phase,
-    /// Whether it has streamed or stood by once; never goes back.
+    /// True if it has streamed or stood by once; never goes back.
     pub started: bool,
     /// The connections to PostgreSQL.
     pub postgres: Condition,
@@ -84,32 +84,32 @@ pub struct Snapshot {
     pub kafka: Condition,
     /// The schema registry; `Unknown` until it is needed.
     pub registry: Condition,
-    /// What the server said of the slot last; `None` before the first time.
+    /// Last facts of the slot; `None` before the first time.
     pub slot_report: Option<SlotReport>,
-    /// What to do about the slot's danger; `None` when it is in none.
+    /// Fix of the slot's danger; `None` when there is none.
     pub slot_cure: Option<String>,
-    /// Of a relay that stands by: its tables that the relay which has the slot does not capture.
+    /// Tables of a standby that the relay with the slot does not capture.
     pub holder_lacks: Vec<String>,
     /// Captured tables that have come since the start and that the publication has not got.
     pub unpublished: Unpublished,
-    /// What could not be looked at in the catalog.
+    /// Failed polls of the catalog.
     pub unseen: Unseen,
-    /// How far the relay has got.
+    /// Progress of the relay.
     pub progress: Progress,
-    /// How far the snapshot is, or the last one was.
+    /// Progress of the snapshot, or of the last one.
     pub tables_read: TablesRead,
-    /// Since when the snapshot has been no further; `None` while none goes on.
+    /// Time since which the snapshot has not progressed; `None` while none is running.
     pub snapshot_waits: Option<Instant>,
     /// The last turn of the loop.
     pub ticked: Instant,
-    /// What the probes allow.
+    /// Limits of the probes.
     pub limits: Limits,
-    /// What a person should look at although the relay works, in the order in which it was found.
+    /// Warnings to the operator although the relay works, in the order in which they were found.
     pub warnings: Vec<String>,
 }
 
 impl Status {
-    /// The state of a relay that has just been started.
+    /// Creates the state of a relay that has just been started.
     #[must_use]
     pub fn new(limits: Limits, now: Instant) -> Self {
         Self(watch::Sender::new(Snapshot {
@@ -133,7 +133,7 @@ impl Status {
         }))
     }
 
-    /// A relay that streams, and whose servers all answer.
+    /// Creates the state of a relay that streams, and whose servers all respond.
     #[cfg(test)]
     pub(crate) fn streaming(now: Instant) -> Self {
         let status = Self::new(Limits::default(), now);
@@ -162,18 +162,18 @@ impl Status {
         });
     }
 
-    /// Says that a component works. Logged when it did not before.
+    /// Records that a component works. Logged when it did not before.
     pub fn up(&self, component: Component, now: Instant) {
         self.0.send_modify(|state| state.condition_mut(component).recover(component, now));
     }
 
-    /// Says that a component does not work, and why. May be said at every attempt: it is logged when the component
-    /// goes down and every 30 s from then on.
+    /// Records that a component does not work, and why. May be called at every attempt: it is logged when the
+    /// component goes down and every 30 s from then on.
     pub fn down(&self, component: Component, reason: impl Into<String>, now: Instant) {
         self.fail(component, (reason.into(), None), now);
     }
 
-    /// The same of an error, which also knows its cure.
+    /// Does the same for an error, which also has its fix.
     pub fn down_by(&self, component: Component, error: &dyn Diagnose, now: Instant) {
         self.fail(component, (chain(error), error.cure()), now);
     }
@@ -182,19 +182,19 @@ impl Status {
         self.0.send_modify(|state| state.condition_mut(component).fail(component, why, now));
     }
 
-    /// What the server says of the slot, and what to do about it when it is in danger.
+    /// Stores the server's facts of the slot, and the fix when it is in danger.
     pub fn slot(&self, report: SlotReport, cure: Option<String>) {
         self.0.send_modify(|state| (state.slot_report, state.slot_cure) = (Some(report), cure));
     }
 
-    /// Which of our tables the relay that has the slot does not capture.
+    /// Stores the tables that the relay with the slot does not capture, and logs them.
     pub fn holder_lacks(&self, tables: Vec<String>) {
         self.0.send_if_modified(|state| {
             let is_new = state.holder_lacks != tables;
             if is_new && !tables.is_empty() {
                 tracing::warn!(
                     tables = tables.join(", "),
-                    "the outboxd that has the slot does not capture these tables: it passes over their rows"
+                    "the outboxd that reads the slot does not capture these tables: it skips their rows"
                 );
             }
             state.holder_lacks = tables;
@@ -202,29 +202,30 @@ impl Status {
         });
     }
 
-    /// Which captured tables have come and are not sent.
+    /// Stores the captured tables that are new and not sent, and logs them.
     pub fn unpublished(&self, unpublished: Unpublished) {
         self.0.send_if_modified(|state| {
             let is_new = state.unpublished != unpublished;
             if is_new {
-                unpublished.warnings().iter().for_each(|(what, to_fix)| tracing::warn!(to_fix, "{what}"));
+                unpublished.warnings().iter().for_each(|(what, fix)| tracing::warn!(fix, "{what}"));
             }
             state.unpublished = unpublished;
             is_new
         });
     }
 
-    /// A look at the catalog has succeeded, or begins.
+    /// Records that a poll of the catalog has succeeded, or begins.
     pub(crate) fn seen(&self, look: CatalogLook, now: Instant) {
         self.0.send_modify(|state| state.unseen.seen(look, now));
     }
 
-    /// A look at the catalog has failed, or takes long.
+    /// Records that a poll of the catalog has failed, or takes long.
     pub(crate) fn not_seen(&self, look: CatalogLook, why: &str, now: Instant) {
         self.0.send_modify(|state| state.unseen.not_seen(look, why, now));
     }
 
-    /// Keeps a warning for as long as the process lives. True when it is new. Beyond `WARNINGS_MAX` none is kept, nor new.
+    /// Stores a warning for as long as the process lives. Returns true when it is new. Beyond `WARNINGS_MAX`
+    /// none is stored.
     pub fn warn(&self, warning: String) -> bool {
         self.0.send_if_modified(|state| {
             let is_new = state.warnings.len() < WARNINGS_MAX && !state.warnings.contains(&warning);
@@ -235,7 +236,8 @@ impl Status {
         })
     }
 
-    /// A turn of the loop that streams: how far it has got. A new session has had no event, and the process may have.
+    /// Records a turn of the loop that streams, with its progress. A new session has had no event, and the
+    /// process may have.
     pub fn tick(&self, progress: Progress, now: Instant) {
         self.0.send_modify(|state| {
             let last_event = progress.last_event.or(state.progress.last_event);
@@ -244,7 +246,7 @@ impl Status {
         });
     }
 
-    /// How far a snapshot is.
+    /// Records the progress of a snapshot.
     pub fn read_tables(&self, read: TablesRead, now: Instant) {
         self.0.send_modify(|state| {
             let goes_on = state.tables_read != read || state.snapshot_waits.is_none();
@@ -257,12 +259,12 @@ impl Status {
         });
     }
 
-    /// A turn of a loop that has nothing to report: it connects, stands by or waits to try again.
+    /// Records a turn of a loop that has nothing to report: it connects, stands by or waits to try again.
     pub fn tick_idle(&self, now: Instant) {
         self.0.send_modify(|state| state.ticked = now);
     }
 
-    /// The state now.
+    /// Returns the present state.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.0.borrow().clone()
@@ -276,7 +278,7 @@ impl Status {
 }
 
 impl Snapshot {
-    /// The condition of a component.
+    /// Returns the condition of a component.
     #[must_use]
     pub const fn condition(&self, component: Component) -> &Condition {
         match component {
@@ -287,7 +289,7 @@ impl Snapshot {
         }
     }
 
-    /// PostgreSQL is not asked any more, and nothing is on its way to Kafka.
+    /// Resets the conditions: PostgreSQL is not queried any more, and nothing is in flight to Kafka.
     fn let_go(&mut self) {
         (self.postgres, self.slot) = (Condition::Unknown, Condition::Unknown);
         (self.slot_report, self.slot_cure, self.snapshot_waits) = (None, None, None);
@@ -308,7 +310,7 @@ impl Phase {
     /// Every name, in the order in which a relay comes through them.
     pub const NAMES: [&str; 6] = ["connecting", "standing by", "streaming", "draining", "paused", "stopped"];
 
-    /// The phase as one lower-case word or two.
+    /// Returns the phase as one lower-case word or two.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

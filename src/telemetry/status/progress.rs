@@ -2,7 +2,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::wal::Lsn;
 
-/// How far the relay has got. The loop fills it at every turn.
+/// Progress of the relay. The loop fills it at every turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// The end of what was read from the slot.
@@ -13,17 +13,18 @@ pub struct Progress {
     pub kept: Lsn,
     /// Since when a later position waits for Kafka; `None` when none does.
     pub position_waits: Option<Instant>,
-    /// What PostgreSQL was last told, and may throw away.
+    /// LSN that was last reported to PostgreSQL as flushed, before which it may remove WAL.
     pub confirmed: Lsn,
     /// The end of the WAL on the server, from its last message.
     pub server: Lsn,
-    /// When the oldest transaction that is not wholly acknowledged was committed; `None` when there is none.
+    /// Commit time of the oldest transaction that is not wholly acknowledged; `None` when there is none.
     pub oldest_commit: Option<SystemTime>,
-    /// When the oldest unacknowledged event was handed to the producer; `None` when nothing is in flight.
+    /// Time at which the oldest unacknowledged event was handed to the producer; `None` when nothing is in
+    /// flight.
     pub oldest_unacknowledged: Option<Instant>,
     /// Since when records are on their way and Kafka has acknowledged none; `None` when nothing is in flight.
     pub kafka_silent_since: Option<Instant>,
-    /// When the last event was received, also by an earlier session.
+    /// Time at which the last event was received, also by an earlier session.
     pub last_event: Option<SystemTime>,
     /// Records handed to the producer and not yet acknowledged.
     pub inflight_events: usize,
@@ -33,25 +34,25 @@ pub struct Progress {
     pub events: u64,
 }
 
-/// How far a snapshot of tables is: the last one, when none is sent now.
+/// Progress of a snapshot of tables: of the last one, when none is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TablesRead {
     /// Tables that are read (Debezium's `TotalTableCount`).
     pub tables: u64,
-    /// Those of them that are not read to their end (`RemainingTableCount`).
+    /// Number of tables that are not read to their end (`RemainingTableCount`).
     pub remaining: u64,
     /// Rows that were handed over (`RowsScanned`).
     pub rows: u64,
     /// Pages of the tables, when that is known.
     pub pages: u64,
-    /// Those of them that are read.
+    /// Number of pages that are read.
     pub pages_read: u64,
     /// The snapshot is sent to its end (`SnapshotCompleted`), also when it had no table.
     pub is_complete: bool,
 }
 
 impl TablesRead {
-    /// How much of the tables is read, by their pages, when that is known.
+    /// Returns the percentage of the tables that is read, by their pages, when that is known.
     #[must_use]
     pub fn percent(&self) -> Option<u64> {
         self.pages_read.saturating_mul(100).checked_div(self.pages)
@@ -59,27 +60,28 @@ impl TablesRead {
 }
 
 impl Progress {
-    /// Nothing is in flight any more.
+    /// Resets what is in flight to nothing.
     pub(super) const fn let_go(&mut self) {
         (self.oldest_commit, self.oldest_unacknowledged, self.position_waits) = (None, None, None);
         self.kafka_silent_since = None;
         (self.inflight_events, self.inflight_bytes) = (0, 0);
     }
 
-    /// How long ago Kafka took the position that it has, if a later one waits; zero when none does.
+    /// Returns the time since Kafka accepted the last position, if a later one waits; zero when none does.
     #[must_use]
     pub fn position_age(&self, now: Instant) -> Duration {
         self.position_waits.map(|since| now.saturating_duration_since(since)).unwrap_or_default()
     }
 
-    /// WAL bytes between what is confirmed and the end of the server's WAL. Zero before the first confirmation.
+    /// Returns the WAL bytes between what is confirmed and the end of the server's WAL. Zero before the first
+    /// confirmation.
     #[must_use]
     pub fn lag_bytes(&self) -> u64 {
         if self.confirmed == Lsn::ZERO { 0 } else { self.server.bytes_since(self.confirmed) }
     }
 
-    /// How far behind the source the brokers are: the age of the oldest commit that is not wholly acknowledged.
-    /// Zero when there is none, and when the two clocks disagree the wrong way.
+    /// Returns the lag of the brokers behind the source: the age of the oldest commit that is not wholly
+    /// acknowledged. Zero when there is none, and when the two clocks disagree the wrong way.
     #[must_use]
     pub fn lag(&self, now: SystemTime) -> Duration {
         self.oldest_commit.and_then(|commit| now.duration_since(commit).ok()).unwrap_or_default()

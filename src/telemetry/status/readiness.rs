@@ -2,6 +2,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::{Component, Condition, Phase, Snapshot};
+use crate::telemetry::metrics::SlotDanger;
 
 /// A position is kept each second. After this long it is worth a warning that it is not.
 const POSITION_AGE_MAX: Duration = Duration::from_secs(10);
@@ -10,30 +11,30 @@ const POSITION_AGE_MAX: Duration = Duration::from_secs(10);
 /// `outboxd.unacknowledged.age.max.ms`, the relay is not ready.
 const KAFKA_SILENCE_MAX: Duration = Duration::from_secs(5);
 
-/// Whether the relay does its work.
+/// Readiness of the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
     /// No reason speaks against it.
     pub ready: bool,
-    /// Whether this process does the work or waits to take over.
+    /// Role of this process: doing the work, or waiting to take over.
     pub role: Role,
-    /// What speaks against it.
+    /// Reasons against it.
     pub reasons: Vec<NotReady>,
 }
 
-/// Which of two relays on one slot this is.
+/// Role of this relay of two on one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It has the slot, or tries to get it.
+    /// The relay that has the slot, or tries to get it.
     Active,
     /// Another has it.
     Standby,
 }
 
-/// Why the relay is not ready.
+/// Reasons why the relay is not ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotReady {
-    /// It is neither streaming nor standing by.
+    /// Neither streaming nor standing by.
     Phase(Phase),
     /// The loop has not turned for this long.
     Stalled(Duration),
@@ -47,19 +48,21 @@ pub enum NotReady {
         component: Component,
         /// Why.
         reason: String,
-        /// For how long.
+        /// Time since the failure.
         outage: Duration,
     },
 }
 
 impl Snapshot {
-    /// Whether the loop turns. Says nothing about the servers: a broker that is down is no reason to restart us.
+    /// Returns whether the loop turns. Independent of the servers: a broker that is down is no reason to
+    /// restart the relay.
     #[must_use]
     pub fn is_alive(&self, now: Instant) -> bool {
         self.tick_age(now) <= self.limits.tick_age_max
     }
 
-    /// Whether the relay does its work: it streams and is acknowledged in time, or stands by as it should.
+    /// Returns whether the relay does its work: it streams and is acknowledged in time, or stands by as it
+    /// should.
     #[must_use]
     pub fn readiness(&self, now: Instant) -> Readiness {
         let reasons: Vec<NotReady> = [self.wrong_phase(), self.stalled(now), self.unacknowledged(now)]
@@ -71,11 +74,15 @@ impl Snapshot {
         Readiness { ready: reasons.is_empty(), role, reasons }
     }
 
-    /// What follows when the relay's position is not kept. The log says why it is not.
+    /// Describes what follows when the relay's position is not stored; the log has the reason. Returns nothing while a server is down:
+    /// nothing is confirmed then, and the server is named.
     #[must_use]
     pub(crate) fn late_position(&self, now: Instant) -> Option<String> {
         let age = self.progress.position_age(now);
-        (age >= POSITION_AGE_MAX).then(|| {
+        let is_consequence = [Component::Postgres, Component::Kafka]
+            .into_iter()
+            .any(|server| matches!(self.condition(server), Condition::Down { .. }));
+        (age >= POSITION_AGE_MAX && !is_consequence).then(|| {
             format!(
                 "outboxd could not keep its position in Kafka for {} s: until it can, nothing more is confirmed to \
                  PostgreSQL, and the slot holds WAL back",
@@ -84,7 +91,14 @@ impl Snapshot {
         })
     }
 
-    /// For how long Kafka has acknowledged nothing of what is on its way, when that is worth a word and nothing else says it.
+    /// Returns true if the slot is lost or gone: nothing else that is wrong is worse.
+    #[must_use]
+    pub(crate) fn is_slot_lost(&self) -> bool {
+        let is_lost = self.slot_report.is_some_and(|report| report.danger == SlotDanger::Lost);
+        is_lost || matches!(self.condition(Component::Slot), Condition::Down { cure: Some(_), .. })
+    }
+
+    /// Returns for how long Kafka has acknowledged nothing of what is on its way, unless another line reports it or it is too short.
     #[must_use]
     pub(crate) fn kafka_silence(&self, now: Instant) -> Option<Duration> {
         let age = now.saturating_duration_since(self.progress.kafka_silent_since?);
@@ -92,7 +106,7 @@ impl Snapshot {
         (age >= KAFKA_SILENCE_MAX && !is_told).then_some(age)
     }
 
-    /// What a person should look at although the relay works.
+    /// Returns the warnings to the operator although the relay works.
     pub(crate) fn all_warnings(&self, now: Instant) -> impl Iterator<Item = String> {
         self.warnings
             .iter()
@@ -101,7 +115,8 @@ impl Snapshot {
             .chain(self.late_position(now))
     }
 
-    /// What was found in the catalog, or could not be; each with its cure. While there is no stream something else is told.
+    /// Returns the problems that polls of the catalog found, or had, each with its fix. Without a stream
+    /// other problems are reported.
     pub(crate) fn catalog_warnings(&self, now: Instant) -> impl Iterator<Item = (String, String)> {
         let is_streaming = self.phase == Phase::Streaming;
         let unseen = if is_streaming { self.unseen.warnings(now) } else { Vec::new() };
@@ -130,8 +145,8 @@ impl Snapshot {
         (age > self.limits.unacknowledged_age_max).then_some(NotReady::Unacknowledged(age))
     }
 
-    /// A standby does not touch the slot, and need not have tried Kafka; a pause asks nobody. The registry is tried when it is
-    /// needed.
+    /// Returns the failed components. A standby does not use the slot, and need not have tried Kafka; a pause
+    /// uses no server. The registry is tried when it is needed.
     fn failures(&self, now: Instant) -> impl Iterator<Item = NotReady> {
         let standby = matches!(self.phase, Phase::StandingBy(_) | Phase::Paused);
         Component::ALL.into_iter().filter_map(move |component| match self.condition(component) {
@@ -149,7 +164,7 @@ impl Snapshot {
 }
 
 impl NotReady {
-    /// The component that it is about; `None` when it is the relay itself.
+    /// Returns the component concerned; `None` when it is the relay itself.
     #[must_use]
     pub const fn component(&self) -> Option<Component> {
         match self {
@@ -176,7 +191,7 @@ impl fmt::Display for NotReady {
 }
 
 impl Role {
-    /// The role in a probe's body.
+    /// Returns the role in a probe's body.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -191,7 +206,7 @@ mod tests {
     use super::super::{Holder, Limits, Progress, Status};
     use super::*;
 
-    /// The reasons after a relay that streams well was changed, `seconds` later.
+    /// Returns the reasons after a healthy, streaming relay was changed, `seconds` later.
     fn reasons(seconds: u64, change: impl FnOnce(&Status, Instant)) -> Vec<String> {
         let start = Instant::now();
         let status = Status::streaming(start);

@@ -1,6 +1,6 @@
 use postgres_protocol::escape::escape_identifier;
 
-/// So many tables are named.
+/// Most tables that are named.
 const NAMED_MAX: usize = 5;
 
 /// Captured tables that have come since the start and whose rows do not come to the stream. Tables are named as SQL wants it.
@@ -9,19 +9,19 @@ pub struct Unpublished {
     pub(crate) publication: String,
     /// The publication has not got them.
     pub(crate) tables: Vec<String>,
-    /// Their rows are not in the WAL.
+    /// Tables whose rows are not in the WAL.
     pub(crate) unlogged: Vec<String>,
     /// Tables that are not captured and inherit from captured ones (INHERITS): a query of these shows their rows.
     pub(crate) inheriting: Vec<String>,
 }
 
 impl Unpublished {
-    /// Everything is in the publication of this name.
+    /// Creates it without tables, for the publication of this name.
     pub(crate) fn none(publication: &str) -> Self {
         Self { publication: publication.to_owned(), ..Self::default() }
     }
 
-    /// What is wrong, each in one line, and its cure.
+    /// Returns the problems, each in one line, and its fix.
     pub(crate) fn warnings(&self) -> Vec<(String, String)> {
         self.not_published().into_iter().chain(self.not_logged()).chain(self.not_captured()).collect()
     }
@@ -64,7 +64,7 @@ impl Unpublished {
     }
 }
 
-/// Rows that were written before the cure are not in the stream either.
+/// Rows that were written before the fix are not in the stream either.
 const THERE_ALREADY: &str = "rows that are there already are sent by a signal execute-snapshot";
 
 fn named(tables: &[String]) -> Option<String> {

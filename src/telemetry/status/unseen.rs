@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 /// A look takes milliseconds, and comes each few seconds. After this long without one it is worth a warning.
 pub(crate) const UNSEEN_MAX: Duration = Duration::from_secs(30);
 
-/// What is looked at in PostgreSQL's catalog beside the stream, which tells nothing of it.
+/// Object of PostgreSQL's catalog that is polled, because the stream does not contain it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CatalogLook {
     /// The replication slot: how much WAL it holds back, and whether it is about to be lost.
@@ -14,14 +14,14 @@ pub(crate) enum CatalogLook {
     NewTables,
 }
 
-/// When each was seen last.
+/// Time of the last successful poll of each.
 #[derive(Debug, Clone, Default)]
 pub struct Unseen([Option<Seen>; 3]);
 
 #[derive(Debug, Clone)]
 struct Seen {
     last: Instant,
-    /// Why it was not seen since; the log has it.
+    /// Reason why it was not seen since; the log has it.
     why: Option<String>,
 }
 
@@ -50,16 +50,16 @@ impl CatalogLook {
 }
 
 impl Unseen {
-    /// It was seen, or is watched from now on. What was told of it is told to be over.
+    /// Records a successful poll, or the first one. Logs the end of a reported failure.
     pub(super) fn seen(&mut self, look: CatalogLook, now: Instant) {
         let Some(place) = self.0.get_mut(look.index()) else { return };
         let before = place.replace(Seen { last: now, why: None });
         if before.is_some_and(|seen| seen.why.is_some()) {
-            tracing::info!("{} can be looked at again", look.name());
+            tracing::info!("{} can be read again", look.name());
         }
     }
 
-    /// It could not be seen, once more. That is told once, when it has been so for long.
+    /// Records another failed poll. Logs the first failure after a long time without success.
     pub(super) fn not_seen(&mut self, look: CatalogLook, why: &str, now: Instant) {
         let Some(seen) = self.0.get_mut(look.index()).and_then(Option::as_mut) else { return };
         let is_late = now.saturating_duration_since(seen.last) >= UNSEEN_MAX;
@@ -69,7 +69,7 @@ impl Unseen {
         }
     }
 
-    /// What is wrong, each in one line, with what to do about it.
+    /// Returns the problems, each in one line, with their fixes.
     pub(crate) fn warnings(&self, now: Instant) -> Vec<(String, String)> {
         let told = |look: CatalogLook| {
             let seen = self.0.get(look.index())?.as_ref()?;

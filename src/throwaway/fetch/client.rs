@@ -14,15 +14,15 @@ use super::FetchError;
 use super::proxy::{Proxies, tunnel};
 use crate::http_client::{Address, Transport, USER_AGENT, connect, connector, exchange, secure};
 
-/// How long it may take until a server, behind a proxy or not, can be asked.
+/// Time until a server, behind a proxy or not, must accept a request.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long nothing may come from a server that was asked.
+/// Longest silence of a server after a request.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// Each file is asked for this often.
 const ATTEMPTS_MAX: u32 = 4;
-/// Before the second attempt; twice as long before each one after it.
+/// Pause before the second attempt; twice as long before each one after it.
 const PAUSE: Duration = Duration::from_secs(1);
-/// From one URL to the next.
+/// Most redirects from one URL to the next.
 const REDIRECTS_MAX: usize = 5;
 
 /// Gets files, over https or http, through the environment's proxy.
@@ -32,7 +32,7 @@ pub(super) struct Client {
     pause: Duration,
 }
 
-/// What a server says to one question.
+/// Response of a server to one request.
 enum Answer {
     Whole(Vec<u8>),
     TooLong,
@@ -47,7 +47,7 @@ impl Client {
         Ok(Self { tls, proxies: Proxies::of_environment(), pause: PAUSE })
     }
 
-    /// The file at a URL; what may pass is tried again.
+    /// Fetches the file at a URL; passing failures are tried again.
     pub(super) async fn get(&self, url: &str, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
         let mut pause = self.pause;
         for _ in 1..ATTEMPTS_MAX {
@@ -63,7 +63,7 @@ impl Client {
         self.follow(url, bytes_max).await
     }
 
-    /// From redirect to redirect.
+    /// Follows redirects.
     async fn follow(&self, url: &str, bytes_max: usize) -> Result<Vec<u8>, FetchError> {
         let mut url = url.to_owned();
         for _ in 0..=REDIRECTS_MAX {
@@ -146,7 +146,7 @@ async fn answer(response: Response<Incoming>, bytes_max: usize) -> io::Result<An
     Ok(Answer::Whole(bytes))
 }
 
-/// The URL of a `Location`; none that leads away from https, or that is a path from where we are.
+/// Returns the URL of a `Location`; none that leads away from https. A path is relative to the present URL.
 fn resolve(from: &str, location: &str) -> Option<String> {
     let at = Address::parse(from)?;
     if location.starts_with('/') && !location.starts_with("//") {

@@ -1,6 +1,6 @@
 use std::io;
 
-/// Why nothing was fetched.
+/// Reasons why nothing was fetched.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::throwaway) enum FetchError {
     /// TLS could not be set up.
@@ -15,7 +15,7 @@ pub(in crate::throwaway) enum FetchError {
     /// No connection, or none that lasted for the answer.
     #[error("{url} cannot be read")]
     Unreachable {
-        /// What was asked for.
+        /// Requested URL.
         url: String,
         #[source]
         source: io::Error,
@@ -23,7 +23,7 @@ pub(in crate::throwaway) enum FetchError {
     /// An answer, and not the one that was asked for.
     #[error("{url} is answered with HTTP status {status}")]
     Status {
-        /// What was asked for.
+        /// Requested URL.
         url: String,
         /// The HTTP status.
         status: u16,
@@ -31,13 +31,13 @@ pub(in crate::throwaway) enum FetchError {
     /// Away from https, to no URL, or too often.
     #[error("{url} is redirected to an address that outboxd does not follow")]
     Redirect {
-        /// What redirects.
+        /// URL that redirects.
         url: String,
     },
     /// Longer than anything that we expect.
     #[error("{url} is longer than {bytes_max} bytes")]
     TooLong {
-        /// What was asked for.
+        /// Requested URL.
         url: String,
         /// The limit.
         bytes_max: usize,
@@ -67,7 +67,7 @@ pub(in crate::throwaway) enum FetchError {
 }
 
 impl FetchError {
-    /// Whether the same question may find its answer a little later.
+    /// Returns whether the same request may succeed a little later.
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,

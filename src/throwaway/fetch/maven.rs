@@ -11,7 +11,7 @@ const CENTRAL: &str = "https://repo1.maven.org/maven2/io/zonky/test/postgres";
 const METADATA_BYTES_MAX: usize = 1 << 20;
 /// 128 digits.
 const CHECKSUM_BYTES_MAX: usize = 1 << 10;
-/// Those of 2026 are 15 to 25 megabytes.
+/// Most bytes of an archive. Those of 2026 are 15 to 25 megabytes.
 const JAR_BYTES_MAX: usize = 256 << 20;
 
 /// A Maven repository, down to the group of the archives.
@@ -31,7 +31,7 @@ impl Repository {
         Self { url: CENTRAL.to_owned() }
     }
 
-    /// The newest archive of a major version, for the machine we run on.
+    /// Fetches the newest archive of a major version, for this machine.
     pub(super) async fn newest(&self, client: &Client, major: u16) -> Result<Archive, FetchError> {
         let artifact = artifact();
         let folder = format!("{}/{artifact}", self.url);
@@ -51,7 +51,7 @@ impl Repository {
     }
 }
 
-/// As the archives are named.
+/// Returns the name of the archives' artifact.
 fn artifact() -> String {
     let os = match consts::OS {
         "macos" => "darwin",
@@ -68,7 +68,7 @@ fn artifact() -> String {
     format!("embedded-postgres-binaries-{os}-{architecture}")
 }
 
-/// The newest version of a major one; betas and whatever else is not three numbers do not count.
+/// Returns the newest version of a major one; betas and whatever else is not three numbers do not count.
 fn newest(metadata: &str, major: u16) -> Option<&str> {
     let (_, versions) = metadata.split_once("<versions>")?;
     let (versions, _) = versions.split_once("</versions>")?;

@@ -11,7 +11,7 @@ use crate::http_client::{Address, Transport, USER_AGENT};
 const PROXY: [&str; 4] = ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
 const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
-/// What the environment says about proxies for https.
+/// Variables of the environment about proxies for https.
 #[derive(Default)]
 pub(super) struct Proxies {
     /// The variable and its value, which may hold a password.
@@ -32,7 +32,7 @@ impl Proxies {
         Self { proxy: PROXY.iter().find_map(set), exceptions }
     }
 
-    /// The proxy on the way to an address. There is none for `http`.
+    /// Returns the proxy on the way to an address. There is none for `http`.
     pub(super) fn towards(&self, target: &Address) -> Result<Option<Address>, FetchError> {
         let Some((variable, value)) = &self.proxy else { return Ok(None) };
         if !target.tls || self.is_exception(&target.host) {
@@ -42,7 +42,7 @@ impl Proxies {
         Address::parse(&url).map(Some).ok_or(FetchError::Proxy { variable })
     }
 
-    /// `*`, the host itself, or a domain that it is in.
+    /// Returns whether a host is an exception: `*`, the host itself, or a domain that it is in.
     fn is_exception(&self, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let mut names = self.exceptions.split(',').map(|name| name.trim().to_ascii_lowercase());

@@ -9,11 +9,11 @@ use tar::{Archive, EntryType};
 
 /// The only file in the jar that counts.
 const TARBALL_SUFFIX: &[u8] = b".txz";
-/// Those of 2026 are 15 to 25 megabytes.
+/// Most bytes of a tarball. Those of 2026 are 15 to 25 megabytes.
 const TARBALL_BYTES_MAX: usize = 256 << 20;
-/// Those of 2026 are 60 megabytes.
+/// Most unpacked bytes. Those of 2026 are 60 megabytes.
 const UNPACKED_BYTES_MAX: u64 = 1 << 30;
-/// What xz may take for its dictionary; `xz -9` asks for 64 MiB.
+/// Most memory of xz for its dictionary; `xz -9` needs 64 MiB.
 const XZ_MEMORY_KIB_MAX: u32 = 128 << 10;
 
 /// Unpacks the files in the tarball in the jar into a folder that it makes.
@@ -35,7 +35,7 @@ pub(super) fn unpack(jar: &[u8], folder: &Path) -> io::Result<()> {
     read_to_end(archive.into_inner())
 }
 
-/// The end of a tar is not that of its stream, which tells whether all of it was there.
+/// Reads to the end of the stream, which is not that of the tar and shows whether it was complete.
 fn read_to_end(mut stream: Take<impl io::Read>) -> io::Result<()> {
     io::copy(&mut stream, &mut io::sink())?;
     if stream.limit() == 0 {
@@ -83,7 +83,7 @@ mod tests {
         header
     }
 
-    /// A tar of folders, files with the text of their path, and links to it.
+    /// Makes a tar of folders, files with the text of their path, and links to it.
     fn tar(entries: &[(EntryType, &str, &str)]) -> Vec<u8> {
         let mut tar = Builder::new(Vec::new());
         for (kind, path, content) in entries {

@@ -14,32 +14,33 @@ pub(crate) type Truncated = HashMap<TopicNumber, u64>;
 /// Compares rows with the last record of their key, a part of all keys at a time.
 #[derive(Debug)]
 pub(crate) struct Latest {
-    /// What is known of the topics.
+    /// Topics.
     pub topics: Topics,
-    /// Whether the relay has confirmed everything that the rows were read with.
+    /// True if the relay has confirmed everything that the rows were read with.
     pub slot_has_passed: bool,
-    /// Whether the records tell of each row that is gone.
+    /// True if there is a record of each row that is gone.
     pub tells_deletes: bool,
-    /// Whether updates are sent. If not, a row may have other values than the last record of its key.
+    /// True if updates are sent. If not, a row may have other values than the last record of its key.
     pub tells_updates: bool,
     /// The truncates that were sent.
     pub truncated: Truncated,
-    /// Of each table, what stands in a field for a value that the server did not send.
+    /// Placeholders of each table's fields for values that the server did not send.
     pub placeholders: Vec<Fields>,
-    /// Of each table, the fields of a row that is older than all columns: what PostgreSQL reads in it for each of them.
+    /// Fields, for each table, of a row that is older than all columns: what PostgreSQL reads in it for each
+    /// of them.
     pub unset: Vec<Fields>,
-    /// How much there is of what.
+    /// Counts by result.
     pub tally: Tally,
 }
 
-/// How a record's row and the table's are to each other.
+/// Likeness of a record's row and the table's.
 #[derive(Debug, PartialEq, Eq)]
 enum Likeness {
     Same,
-    /// What both have is the same, but for values that the record could not have.
+    /// Common fields are equal, except for values that the record could not have.
     Unavailable,
-    /// What both have is the same. The row has fields that the record has not, with what they had when their columns were added;
-    /// or the record has fields that the row has not.
+    /// Common fields are equal. The row has fields that the record lacks, with their values from when their
+    /// columns were added; or the record has fields that the row lacks.
     Altered,
     Differs(Vec<u32>),
 }
@@ -86,7 +87,8 @@ impl Latest {
         }
     }
 
-    /// Records of a key come in the order of the WAL, each once. What is sent again is not out of order.
+    /// Checks that records of a key come in the order of the WAL, each once. What is sent again is not out of
+    /// order.
     fn check_order(&mut self, row: Option<&Row>, changes: &[Change], findings: &mut Vec<Finding>) {
         let row = row.map(|row| &row.row);
         for changes in changes.chunk_by(|one, other| one.partition == other.partition) {
@@ -145,7 +147,8 @@ impl Latest {
         }
     }
 
-    /// Nothing tells rows of a key apart, or rows without one: each must be among the records, whichever is the last.
+    /// Searches for a row among all records, whichever is the last, because nothing distinguishes rows of a
+    /// key, or rows without one.
     fn look_for(&mut self, row: &Row, rows: &[Row], changes: &[Change], findings: &mut Vec<Finding>) {
         let like = changes.iter().filter(|change| self.is_like(row, change)).count();
         let wanted = rows.iter().filter(|other| other.fields == row.fields).count();
@@ -176,7 +179,7 @@ impl Latest {
         self.tell(problem, Some(&row.row), row.topic, &[], findings);
     }
 
-    /// Whether a row that is not there should be gone by its last record as well.
+    /// Returns whether the last record of a row that does not exist should be a delete.
     fn should_be_gone(&self, last: &Change) -> bool {
         let truncated = self.truncated.get(&last.topic).copied();
         let is_truncated = last.lsn.is_none() || truncated.is_some_and(|at| last.lsn < Some(at));
@@ -248,8 +251,8 @@ fn keyed(changes: &[Change]) -> Option<(Identity, &[Change])> {
     Some((changes.first()?.identity, changes))
 }
 
-/// The last record before the rows were read. A key is in one partition, unless the topic was given more of them: then in the
-/// one that the WAL says.
+/// Returns the last record before the rows were read. A key is in one partition, unless the topic was given
+/// more of them: then the record that is the last in the WAL counts.
 fn last(changes: &[Change]) -> Option<&Change> {
     let of_partitions = changes.chunk_by(|one, other| one.partition == other.partition);
     let seen = |changes: &'_ &[Change]| changes.iter().any(|change| change.visibility == Visibility::Seen);

@@ -25,7 +25,7 @@ fn row(key: u64, text: &str) -> Row {
     }
 }
 
-/// A record; `-` is a delete, `?` cannot be read.
+/// Makes a record; `-` is a delete, `?` cannot be read.
 fn change(key: u64, lsn: u64, text: &str) -> Change {
     Change {
         identity: Identity(key),
@@ -139,7 +139,7 @@ fn what_a_record_could_not_have_is_counted() {
         ("a=1 b=x", "a=1", "", (1, 0)),
         // An update of a column that was added later.
         ("a=1 b=y", "a=1", "changed [0]", (0, 0)),
-        // Nothing says what a column had.
+        // The former value of a column is not known.
         ("a=1 c=2", "a=1", "changed [0]", (0, 0)),
         ("a=1", "a=1 c=2", "", (1, 0)),
         ("a=1 b=x", "a=2", "changed [0]", (0, 0)),

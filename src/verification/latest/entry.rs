@@ -18,17 +18,17 @@ pub(crate) struct FieldDigest {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct Fields(pub Vec<FieldDigest>);
 
-/// A row, and what the last record of its key should say.
+/// Row with the expected state of its key's last record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// Of topic and key; without a key, of topic and fields.
+    /// Identity of topic and key; without a key, of topic and fields.
     pub identity: Identity,
     pub topic: TopicNumber,
-    /// Whether records of it have a key.
+    /// True if records of it have a key.
     pub keyed: bool,
     pub spot: Spot,
     pub fields: Fields,
-    /// Why it makes no record.
+    /// Reason why it makes no record.
     pub refusal: Option<String>,
     pub row: RowName,
 }
@@ -36,39 +36,40 @@ pub(crate) struct Row {
 /// A record of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// As that of its row.
+    /// Identity as that of its row.
     pub identity: Identity,
     pub topic: TopicNumber,
     pub partition: i32,
     pub offset: i64,
     pub keyed: bool,
     pub visibility: Visibility,
-    /// Where its change stands in the WAL, where that orders it among those of its key: a row of a snapshot has none.
+    /// Position of its change in the WAL, if that orders it among those of its key: a row of a snapshot has
+    /// none.
     pub lsn: Option<u64>,
-    /// By what it is known again.
+    /// Digest by which it is recognised.
     pub event: Option<u64>,
     pub state: State,
 }
 
-/// What a record says of the row.
+/// State of the row in a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It is like this.
+    /// Existing, with these fields.
     There(Fields),
-    /// It is gone.
+    /// Deleted.
     Gone,
-    /// Nobody can read it.
+    /// Unreadable.
     Unreadable,
 }
 
 impl FieldDigest {
-    /// Of a field and its value as it is written.
+    /// Makes the digest of a field and its value as it is written.
     #[must_use]
     pub(crate) fn new(name: &str, value: &str) -> Self {
         Self { name: Self::name(name), value: hash(value) }
     }
 
-    /// The digest of a name.
+    /// Returns the digest of a name.
     #[must_use]
     pub(crate) fn name(name: &str) -> u32 {
         u32::try_from(hash(name) >> 32).unwrap_or_default()
@@ -76,7 +77,7 @@ impl FieldDigest {
 }
 
 impl Fields {
-    /// The value of a field, as a digest.
+    /// Returns the value of a field, as a digest.
     #[must_use]
     pub(crate) fn get(&self, name: u32) -> Option<u64> {
         let index = self.0.binary_search_by_key(&name, |field| field.name).ok()?;

@@ -7,19 +7,19 @@ use serde_json::value::RawValue;
 
 use super::entry::{FieldDigest, Fields};
 
-/// What `ExtractNewRecordState` marks deleted rows with.
+/// Field with which `ExtractNewRecordState` marks deleted rows.
 const DELETED: &str = "__deleted";
 
-/// What the value of a record says. Its fields are names and their JSON text, as it was written.
+/// Parsed value of a record. Its fields are names and their JSON text, as it was written.
 #[derive(Debug, Default)]
 pub(crate) struct Read<'v> {
     /// The row behind the change; none when there is none, as behind a delete.
     pub row: Option<Vec<(Cow<'v, str>, &'v str)>>,
-    /// The operation, where it is told.
+    /// Operation, if it is included.
     pub op: Option<Cow<'v, str>>,
-    /// Where the change stands in the WAL.
+    /// Position of the change in the WAL.
     pub lsn: Option<u64>,
-    /// Its transaction.
+    /// Transaction id.
     pub xid: Option<u32>,
 }
 
@@ -43,7 +43,7 @@ impl<'v> Object<'v> {
         serde_json::from_str(self.get(name)?).ok()
     }
 
-    /// What stands beside its schema.
+    /// Returns the payload beside its schema.
     fn payload(&self) -> Option<&'v str> {
         match self.0.as_slice() {
             [(schema, _), (payload, value)] if schema == "schema" && payload == "payload" => {
@@ -84,7 +84,7 @@ fn of_envelope<'v>(source: &'v str, after: &'v str, op: Cow<'v, str>) -> Option<
     Some(Read { row, op: Some(op), lsn: source.number("lsn"), xid: source.number("txId") })
 }
 
-/// A row alone, with what a transform may have added to it.
+/// Reads a row alone, with what a transform may have added to it.
 fn of_row(object: Object<'_>) -> Read<'_> {
     let is_deleted = object.get(DELETED).is_some_and(|text| text == "\"true\"");
     let lsn = object.number("__lsn").or_else(|| object.number("__source_lsn"));
@@ -93,7 +93,7 @@ fn of_row(object: Object<'_>) -> Read<'_> {
     Read { row: (!is_deleted).then(|| object.into_fields()), op, lsn, xid }
 }
 
-/// What of a key tells it: a schema beside it may change.
+/// Returns the part of a key that identifies it: a schema beside it may change.
 #[must_use]
 pub(crate) fn key_payload(key: &[u8]) -> &[u8] {
     let object = std::str::from_utf8(key).ok().and_then(Object::parse);
@@ -101,7 +101,7 @@ pub(crate) fn key_payload(key: &[u8]) -> &[u8] {
 }
 
 impl Read<'_> {
-    /// The row's fields as digests, but for those that `leaves_out`.
+    /// Returns the row's fields as digests, but for those that `leaves_out`.
     pub(crate) fn digests(&self, leaves_out: impl Fn(u32) -> bool) -> Option<Fields> {
         let fields = self.row.as_ref()?.iter();
         let digests = fields.map(|(name, value)| FieldDigest::new(name, value));
@@ -144,7 +144,7 @@ struct Name<'v>(#[serde(borrow)] Cow<'v, str>);
 mod tests {
     use super::*;
 
-    /// Its row as `name=value`, the operation, the LSN and the transaction.
+    /// Returns its row as `name=value`, the operation, the LSN and the transaction.
     fn shown(value: &str) -> Option<String> {
         let Read { row, op, lsn, xid } = read(value.as_bytes())?;
         let row = row.map(|row| {

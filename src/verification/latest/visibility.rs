@@ -1,35 +1,37 @@
-//! Which records the rows that were read should be behind: while they are read, and after, tables go on changing.
+//! Visibility of records' changes in the rows that were read: while they are read, and after, tables continue
+//! to change.
 
 use crate::wal::{Lsn, Xid};
 
-/// What the transaction that reads the rows sees.
+/// Snapshot of the transaction that reads the rows.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadSnapshot {
     /// The first transaction that had not begun.
     pub next: Xid,
-    /// Those that had begun and not ended.
+    /// Transactions that had begun and not ended.
     pub open: Vec<Xid>,
-    /// Where the WAL ended before.
+    /// End of the WAL before.
     pub before: Lsn,
-    /// Where it ended afterwards.
+    /// End of the WAL afterwards.
     pub after: Lsn,
-    /// When that was, in milliseconds since 1970.
+    /// Time of reading, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
-/// Whether the rows that were read are behind a record's change.
+/// Visibility of a record's change in the rows that were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Visibility {
-    /// They are.
+    /// Visible.
     Seen,
-    /// Nothing tells.
+    /// Not known.
     Unknown,
-    /// They are not: the change came later.
+    /// Not visible: the change came later.
     Unseen,
 }
 
 impl ReadSnapshot {
-    /// Of a record that tells its transaction, its place in the WAL or neither, and was written then.
+    /// Returns the visibility of a record with its transaction, its position in the WAL or neither, written
+    /// then.
     #[must_use]
     pub(crate) fn visibility(
         &self,
@@ -39,7 +41,7 @@ impl ReadSnapshot {
     ) -> Visibility {
         match (xid.map(Xid), lsn.map(Lsn::new)) {
             (Some(xid), Some(_)) if self.open.contains(&xid) => Visibility::Unseen,
-            // An old record may have the number of a transaction that begins anew.
+            // An old record may have the number of a transaction that begins again.
             (Some(xid), Some(lsn)) if lsn >= self.before && !self.had_begun(xid) => Visibility::Unseen,
             (Some(_), Some(_)) => Visibility::Seen,
             (_, Some(lsn)) if lsn < self.before => Visibility::Seen,
@@ -49,7 +51,7 @@ impl ReadSnapshot {
         }
     }
 
-    /// Transactions are counted in a circle.
+    /// Returns whether a transaction had begun. Transactions are counted in a circle.
     const fn had_begun(&self, xid: Xid) -> bool {
         xid.0.wrapping_sub(self.next.0) > u32::MAX / 2
     }

@@ -8,7 +8,7 @@ use crate::support::relay::{Config, with};
 const JSON: &str = "org.apache.kafka.connect.json.JsonConverter";
 
 impl Site {
-    /// The configuration of the first service: before or after the change of the configuration.
+    /// Returns the configuration of the first service: before or after the change of the configuration.
     pub(crate) fn config(&self, world: &World, is_changed: bool) -> Config {
         let draw = &self.draw;
         let on = |feature: Feature| draw.has(feature) && (is_changed || !draw.later.contains(&feature));
@@ -27,7 +27,7 @@ impl Site {
             if on(Feature::GuaranteeChanged) { number + 1 + usize::from(draw.window == 50) } else { number };
         let (dead, window) = (self.db.topic("dead"), draw.window.to_string());
         let filter = format!("value.after == null || value.after.grp != {FILTERED}");
-        let groups: [(bool, &[(&str, &str)]); 9] = [
+        let groups: [(bool, &[(&str, &str)]); 10] = [
             (
                 true,
                 &[
@@ -42,8 +42,13 @@ impl Site {
             (on(Feature::NoTombstones), &[("tombstones.on.delete", "false")]),
             (on(Feature::Heartbeat), &[("heartbeat.interval.ms", "300")]),
             (
-                on(Feature::DeadLetters) || draw.has(Feature::Unroutable),
+                on(Feature::DeadLetters) || draw.has(Feature::Unroutable) || draw.has(Feature::Replayed),
                 &[("errors.tolerance", "all"), ("errors.deadletterqueue.topic.name", &dead)],
+            ),
+            (
+                // They name the origin of a dead letter.
+                draw.has(Feature::Replayed),
+                &[("errors.deadletterqueue.context.headers.enable", "true")],
             ),
             (
                 draw.has(Feature::Cleanup),
@@ -77,7 +82,7 @@ impl Site {
         config
     }
 
-    /// The configuration of the second service, which has no features but the shape.
+    /// Returns the configuration of the second service, which has no features but the shape.
     pub(crate) fn second_config(&self, world: &World) -> Config {
         let tables = [
             "public.t_a",
@@ -115,7 +120,7 @@ impl Site {
         )
     }
 
-    /// An outbox, tables, or both.
+    /// Adds the settings of an outbox, of tables, or of both.
     fn shaped(&self, config: Config, name: &str, tables: &[&str]) -> Config {
         let mode = if self.draw.has(Feature::InitialSnapshot) { "initial" } else { "no_data" };
         let config = with(config, &[("snapshot.mode", mode)]);
@@ -159,7 +164,7 @@ fn guarantee_number(guarantee: Feature) -> usize {
     }
 }
 
-/// With one more transform, before or behind the others.
+/// Adds one more transform, before or after the others.
 fn chained(config: Config, name: &str, is_first: bool) -> Config {
     let chain = match config.get("transforms").and_then(|chain| chain.as_str()) {
         None | Some("") => name.to_owned(),

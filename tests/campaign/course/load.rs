@@ -38,7 +38,7 @@ pub(crate) fn write(address: &Address, draw: &Draw, number: u64, over: &AtomicBo
     }
 }
 
-/// The statements of a transaction, without its beginning and end.
+/// Returns the statements of a transaction, without its beginning and end.
 pub(crate) fn transaction(count: u32, large: f64, unroutable: f64, seed: f64) -> String {
     format!("SELECT setseed({seed}); SELECT act({count}, {large:.4}, {unroutable:.4});")
 }

@@ -1,6 +1,7 @@
-//! What happens in a run: servers, writers, operations, faults, and the relay's operator.
+//! Course of a run: servers, writers, operations, faults, and the relay's operator.
 
 mod configuration;
+mod endings;
 mod faults;
 pub(crate) mod load;
 mod operations;

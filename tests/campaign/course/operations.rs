@@ -27,7 +27,7 @@ pub(crate) fn carry_out(feature: Feature, db: &Outbox) {
     }
 }
 
-/// `outboxd cleanup`, which may wait for what is not healed yet, with the folder of its configuration.
+/// Starts `outboxd cleanup`, which may wait until a fault is over, and returns it with the folder of its configuration.
 pub(crate) fn clean_up(config: &Config) -> (Relay, Watcher) {
     let folder = Watcher::new("outboxd-campaign-");
     let file = folder.folder().join("config.json");
@@ -71,6 +71,12 @@ fn statements(feature: Feature) -> Vec<String> {
         Feature::Rewritten => one("VACUUM FULL t_a"),
         Feature::IncrementalSnapshot => one(&SIGNAL.replace("TYPE", "incremental")),
         Feature::BlockingSnapshot => one(&SIGNAL.replace("TYPE", "blocking")),
+        Feature::SnapshotPaused => vec![
+            SIGNAL.replace("TYPE", "incremental"),
+            "INSERT INTO signals VALUES (gen_random_uuid(), 'pause-snapshot', '{}')".to_owned(),
+            "SELECT pg_sleep(0.6)".to_owned(),
+            "INSERT INTO signals VALUES (gen_random_uuid(), 'resume-snapshot', '{}')".to_owned(),
+        ],
         _ => Vec::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! What came of one run, and of all.
+//! Outcome of one run, and of all runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use crate::plan::draw::Draw;
 
-/// What came of a run.
+/// The course of a run that takes longer is printed.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) draw: Draw,
@@ -14,9 +17,9 @@ pub(crate) struct Outcome {
     pub(crate) violations: Vec<String>,
     /// Exits that the relay chose, with their reasons.
     pub(crate) stops: Vec<String>,
-    /// Why it waits for a person in the end.
+    /// Reason for which the run waits for the operator in the end.
     pub(crate) given_up: Option<String>,
-    /// Whether `outboxd verify` was compared with the oracle, and how it ended.
+    /// Result of `outboxd verify`, and whether it was compared with the oracle.
     pub(crate) verified: String,
     pub(crate) changes: usize,
     pub(crate) records: usize,
@@ -40,6 +43,9 @@ impl fmt::Display for Outcome {
         )?;
         self.stops.iter().try_for_each(|stop| writeln!(f, "    {stop}"))?;
         violations.iter().take(6).try_for_each(|violation| writeln!(f, "    {violation}"))?;
+        if self.took > LONG {
+            self.log.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
+        }
         self.given_up.iter().try_for_each(|reason| writeln!(f, "    waits for a person: {reason}"))
     }
 }

@@ -11,6 +11,8 @@ use crate::support::wait::{DEADLINE, eventually};
 const STOP_MAX: Duration = Duration::from_secs(30);
 /// Remedies that the operator tries in one run.
 const REMEDIES_MAX: usize = 6;
+/// No operation makes a table unlogged.
+const ALARM: &str = "may have been unlogged";
 const ACCEPT: &str = "outboxd.position.accept=";
 const ENOUGH: (&str, &str) = ("max.message.bytes", "1048576");
 
@@ -25,12 +27,13 @@ pub(crate) struct Service {
     pub(crate) stops: Vec<Stop>,
     /// A remedy has sent a snapshot again.
     pub(crate) resent: bool,
-    /// A remedy has accepted that rows are left out.
+    /// A remedy has accepted that rows are skipped.
     pub(crate) accepted: bool,
     /// It ended without need, or not as it should.
     pub(crate) complaints: Vec<String>,
     /// The last exit, if its message names no remedy that can be automated.
     pub(crate) given_up: Option<String>,
+    alarms: Vec<String>,
 }
 
 /// An exit that the relay chose.
@@ -54,10 +57,11 @@ impl Service {
             accepted: false,
             complaints: Vec::new(),
             given_up: None,
+            alarms: Vec::new(),
         }
     }
 
-    /// The configuration of each later start.
+    /// Sets the configuration of each later start.
     pub(crate) fn configure(&mut self, config: Config) {
         self.config = config;
     }
@@ -68,11 +72,39 @@ impl Service {
 
     pub(crate) fn start_again(&mut self) {
         if self.given_up.is_none() {
-            self.relay = Relay::start(&self.config);
+            self.replace(Relay::start(&self.config));
         }
     }
 
-    /// SIGTERM, and the exit code. A relay that has ended before has its own reason.
+    /// Starts the relay with more settings for this start alone.
+    pub(crate) fn start_once(&mut self, settings: &Config) {
+        let mut config = self.config.clone();
+        config.extend(settings.clone());
+        self.replace(Relay::start(&config));
+    }
+
+    /// Puts another process in the place of one that has ended, and returns that.
+    fn replace(&mut self, relay: Relay) -> Relay {
+        let before = std::mem::replace(&mut self.relay, relay);
+        self.read_alarms(&before.stderr());
+        before
+    }
+
+    fn read_alarms(&mut self, said: &str) {
+        self.alarms.extend(said.lines().filter(|line| line.contains(ALARM)).map(str::to_owned));
+    }
+
+    pub(crate) fn has_alarms(&self) -> bool {
+        !self.alarms.is_empty() || self.relay.stderr().contains(ALARM)
+    }
+
+    /// Returns the lines of all its processes that report that rows may be missing.
+    pub(crate) fn alarms(&mut self) -> Vec<String> {
+        self.read_alarms(&self.relay.stderr());
+        std::mem::take(&mut self.alarms)
+    }
+
+    /// Sends SIGTERM and returns the exit code. A relay that has ended before has its own reason.
     pub(crate) fn stop(&mut self) -> i32 {
         if self.relay.is_running() {
             // A frozen one would not notice.
@@ -124,14 +156,16 @@ impl Service {
             return;
         }
         let once: Vec<(&str, &str)> = once.iter().map(|(key, value)| (*key, value.as_str())).collect();
-        self.relay = Relay::start(&with(config, &once));
+        self.replace(Relay::start(&with(config, &once)));
     }
 
     /// Lets a second instance take over from the first one, which is killed, or frozen and continued.
     pub(crate) fn take_over(&mut self, db: &Outbox, is_frozen: bool) {
         let mut second = Relay::start(&self.config);
-        eventually(DEADLINE, "the second instance stands by, or has ended", || {
-            !second.is_running() || second.stderr().contains("standing by")
+        // The first one may lose the slot meanwhile, for a reason of its own: then the second streams at once.
+        let streams = |second: &Relay| second.stderr().contains("\"to\":\"streaming\"");
+        eventually(DEADLINE, "the second instance stands by or streams, or has ended", || {
+            !second.is_running() || second.stderr().contains("standing by") || streams(&second)
         });
         if !second.is_running() {
             let code = second.wait_for_exit(STOP_MAX);
@@ -147,9 +181,9 @@ impl Service {
         }
         eventually(DEADLINE, "the second instance streams", || {
             let now = self.walsender(db);
-            now.is_some() && now != before
+            now.is_some() && now != before || streams(&second)
         });
-        let mut first = std::mem::replace(&mut self.relay, second);
+        let mut first = self.replace(second);
         if is_frozen {
             first.resume();
             self.second = Some(first);
@@ -171,13 +205,13 @@ impl Service {
         db.try_query(&sql).ok()?.first()?.get(0)
     }
 
-    /// The last lines of its log.
+    /// Returns the last lines of its log.
     pub(crate) fn said(&self) -> String {
         end_of(&self.relay.stderr())
     }
 }
 
-/// The line of the error, without numbers, so that equal stops count as one.
+/// Returns the line of the error, without numbers, so that equal stops count as one.
 fn reason(said: &str) -> String {
     let line =
         said.lines().rfind(|line| line.contains("error") || line.contains("ERROR")).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 
 use crate::course::outcome::Outcome;
 use crate::course::service::Service;
@@ -20,7 +20,9 @@ const QUIET: Duration = Duration::from_secs(12);
 
 impl Trial<'_> {
     pub(super) fn finish(mut self) -> Outcome {
+        self.note("settling");
         let verdicts = self.settle();
+        self.note("settled");
         let mut violations = std::mem::take(&mut self.complaints);
         let is_planted = self.planted.is_some();
         let verified = if is_planted && self.planted != Some(Planted::VerifyLooksAway) {
@@ -34,6 +36,12 @@ impl Trial<'_> {
                 violations.push(format!("ended: the last stop, exit {code}: {}", service.said()));
             }
             violations.append(&mut service.complaints);
+            let alarms = service.alarms().into_iter();
+            let alarms = alarms.filter(|line| !promises::explains_alarm(&self.site.draw, line));
+            violations.extend(alarms.map(|line| format!("alarm: {line}")));
+        }
+        if let Some(calls) = self.site.trusted_names() {
+            violations.push(format!("trusted: {calls} look-alikes of PostgreSQL's functions were run"));
         }
         let stops = self.services.iter().flat_map(|service| service.stops.clone()).collect::<Vec<_>>();
         violations.extend(
@@ -105,7 +113,7 @@ impl Trial<'_> {
         });
     }
 
-    /// How far each service's slot is confirmed; `None` of one that waits for a person.
+    /// Returns the confirmed position of each service's slot; `None` for a service that waits for the operator.
     fn confirmed(&self) -> Vec<Option<Lsn>> {
         let of = |service: &Service| {
             let sql = "SELECT coalesce(confirmed_flush_lsn, '0/0')::text FROM pg_replication_slots WHERE slot_name = $1";
@@ -138,7 +146,7 @@ impl Trial<'_> {
         verdict
     }
 
-    /// Everything works again: each service streams, or waits for a person.
+    /// Waits until everything works again: each service streams, or waits for the operator.
     pub(crate) fn recover(&mut self, after: &str) {
         let began = Instant::now();
         loop {

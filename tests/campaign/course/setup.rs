@@ -26,6 +26,8 @@ impl Site {
         world.kafka_link.set(Weather::Fair);
         let db = Outbox::create_bare(&world.postgres, SCHEMA);
         let link = Proxy::start(Protocol::Postgres, world.postgres.port());
+        // Sessions find what another user has made before what PostgreSQL has.
+        db.execute(&format!("ALTER DATABASE {} SET search_path = public, pg_catalog", db.name()));
         match draw.shape {
             Feature::Outbox => db.execute("DELETE FROM places WHERE place <> 'outbox'; DELETE FROM journal"),
             Feature::Tables => db.execute("DELETE FROM places WHERE place = 'outbox'"),
@@ -50,10 +52,16 @@ impl Site {
         site
     }
 
-    /// The prefix of each service's topics, which is the name of its slot too.
+    /// Returns the prefix of each service's topics, which is the name of its slot too.
     pub(crate) fn prefixes(&self) -> Vec<String> {
         let second = self.draw.has(Feature::TwoServices).then(|| self.second());
         [self.db.name().to_owned()].into_iter().chain(second).collect()
+    }
+
+    /// Returns the number of look-alikes that were run, if any.
+    pub(crate) fn trusted_names(&self) -> Option<i64> {
+        let rows = self.db.query("SELECT last_value FROM look_alikes WHERE is_called", &[]);
+        rows.first().map(|row| row.get(0))
     }
 
     pub(crate) fn second(&self) -> String {

@@ -17,7 +17,7 @@ use crate::plan::draw::Draw;
 use crate::plan::feature::{Fault, Feature};
 use crate::planted::Planted;
 use crate::support::relay::Config;
-use crate::support::wait::{DEADLINE, eventually, let_pass};
+use crate::support::wait::{DEADLINE, let_pass};
 
 const WRITERS: u64 = 2;
 
@@ -33,6 +33,8 @@ pub(crate) struct Trial<'t> {
     pub(crate) planted: Option<Planted>,
     is_changed: bool,
     pub(super) complaints: Vec<String>,
+    /// Result of `outboxd move verify`: true if it has found each row in Kafka once.
+    pub(crate) moved: Option<bool>,
 }
 
 impl<'t> Trial<'t> {
@@ -63,6 +65,7 @@ impl<'t> Trial<'t> {
             planted,
             is_changed: false,
             complaints: Vec::new(),
+            moved: None,
         }
     }
 
@@ -80,25 +83,20 @@ impl<'t> Trial<'t> {
             let _end = EndOfWriting(&over);
             self.steps();
         });
+        self.endings();
         if let Some(planted) = self.planted {
             planted.in_the_end(&mut self);
         }
         self.finish()
     }
 
-    /// Each operation under the next fault. A change of the configuration counts as an operation.
+    /// Runs each operation under the next fault. A change of the configuration counts as an operation.
     fn steps(&mut self) {
         let draw = self.site.draw.clone();
         let mut operations: Vec<Option<Feature>> = draw
             .features
             .iter()
-            .filter(|f| {
-                f.is_operation()
-                    || matches!(
-                        f,
-                        Feature::IncrementalSnapshot | Feature::BlockingSnapshot | Feature::CleanupCommand
-                    )
-            })
+            .filter(|f| f.is_operation() || f.is_signalled() || **f == Feature::CleanupCommand)
             .map(|feature| Some(*feature))
             .collect();
         // `None` is the change of the configuration.
@@ -134,8 +132,7 @@ impl<'t> Trial<'t> {
             Some(Some(Feature::CleanupCommand)) => command = Some(clean_up(&self.config())),
             Some(Some(feature)) => {
                 carry_out(feature, &self.site.db);
-                self.moments.snapshot |=
-                    matches!(feature, Feature::IncrementalSnapshot | Feature::BlockingSnapshot);
+                self.moments.snapshot |= feature.is_signalled();
             }
             Some(None) if !self.is_changed && fault == Some(Fault::Killed) => self.change(),
             Some(None) if !self.is_changed => self.restart_changed(),
@@ -151,19 +148,13 @@ impl<'t> Trial<'t> {
     }
 
     fn change(&mut self) {
-        let is_free = format!(
-            "SELECT FROM pg_replication_slots WHERE slot_name = '{}' AND NOT active",
-            self.site.db.name()
-        );
-        eventually(DEADLINE, "the slot is free", || {
-            self.site.db.try_query(&is_free).is_ok_and(|rows| !rows.is_empty())
-        });
+        self.wait_until_free();
         self.is_changed = true;
         let config = self.site.config(self.world, true);
         self.services[0].configure(config);
     }
 
-    /// The configuration of the first service as it is now.
+    /// Returns the current configuration of the first service.
     pub(crate) fn config(&self) -> Config {
         self.site.config(self.world, self.is_changed)
     }

@@ -16,7 +16,7 @@ use crate::support::relay::Relay;
 use crate::support::wait::DEADLINE;
 use crate::support::watcher::Watcher;
 
-/// What a consumer lacks or has otherwise.
+/// Kinds of records that a consumer lacks or has in another form.
 const PROBLEMS: [&str; 7] = [
     "missing",
     "missing_or_unsent",
@@ -45,6 +45,14 @@ pub(crate) fn check(trial: &Trial<'_>, verdict: &Verdict, violations: &mut Vec<S
         return format!("exit {code}: {reason}");
     };
     let oracle = of_oracle(trial, verdict);
+    if let Some(is_whole) = trial.moved {
+        let has_repeats = verdict.repeats > 0;
+        if is_whole && !oracle.is_empty() || !is_whole && oracle.is_empty() && !has_repeats {
+            violations.push(format!(
+                "disagreement: move verify says whole: {is_whole}, and the oracle names {oracle:?}"
+            ));
+        }
+    }
     let verify = of_verify(trial, &answer);
     for (one, other, who) in [(&oracle, &verify, "the oracle"), (&verify, &oracle, "verify")] {
         let alone: Vec<_> = one.difference(other).collect();
@@ -59,7 +67,7 @@ pub(crate) fn check(trial: &Trial<'_>, verdict: &Verdict, violations: &mut Vec<S
     format!("exit {code}, {} rows named", verify.len())
 }
 
-/// The rows that differ by the oracle, of the tables that `verify` compares by the same rules.
+/// Returns the rows that differ according to the oracle, of the tables that `verify` compares by the same rules.
 fn of_oracle(trial: &Trial<'_>, verdict: &Verdict) -> BTreeSet<RowId> {
     let mut rows: BTreeSet<RowId> =
         verdict.stale.iter().filter(|row| is_row_compared(trial, row)).cloned().collect();
@@ -78,12 +86,13 @@ fn of_verify(trial: &Trial<'_>, answer: &Value) -> BTreeSet<RowId> {
     let findings = answer["findings"].as_array().cloned().unwrap_or_default();
     let named =
         findings.iter().filter(|finding| finding["problem"].as_str().is_some_and(|p| PROBLEMS.contains(&p)));
-    let rows = named.map(|finding| row_of(trial, finding).unwrap_or_else(|| (finding.to_string(), 0)));
+    let (seen, _) = evidence::seen(&trial.world.kafka, &trial.services[0].name);
+    let rows = named.map(|finding| row_of(trial, &seen, finding).unwrap_or_else(|| (finding.to_string(), 0)));
     rows.filter(|row| is_row_compared(trial, row)).collect()
 }
 
-/// By its key, its id, or the record that was found of it.
-fn row_of(trial: &Trial<'_>, finding: &Value) -> Option<RowId> {
+/// Returns the row of a finding by its key, its id, or the record that was found for it.
+fn row_of(trial: &Trial<'_>, seen: &[Seen], finding: &Value) -> Option<RowId> {
     if let Some(id) = finding["id"].as_str() {
         if let Ok(key) = serde_json::from_str::<Value>(id) {
             let number = key["id"].as_i64()?;
@@ -96,7 +105,6 @@ fn row_of(trial: &Trial<'_>, finding: &Value) -> Option<RowId> {
         return Some(("outbox".to_owned(), row.get::<_, i64>(0) * 1_000_000 + row.get::<_, i64>(1)));
     }
     let place = &finding["records"][0];
-    let (seen, _) = evidence::seen(&trial.world.kafka, &trial.services[0].name);
     let at = |record: &&Seen| {
         Some(record.partition.0.as_str()) == place["topic"].as_str()
             && Some(i64::from(record.partition.1)) == place["partition"].as_i64()
@@ -105,13 +113,13 @@ fn row_of(trial: &Trial<'_>, finding: &Value) -> Option<RowId> {
     seen.iter().find(at).map(|record| record.row.clone())
 }
 
-/// A row that a filter leaves out makes no record.
+/// Returns whether a row is compared. A row that a filter excludes makes no record.
 fn is_row_compared(trial: &Trial<'_>, row: &RowId) -> bool {
     let is_filtered = row.0 != "outbox" && row.1 % 8 == FILTERED && trial.site.draw.has(Feature::Filter);
     is_compared(trial, &row.0) && !is_filtered
 }
 
-/// Whether both judge this table by the same rules.
+/// Returns whether the oracle and `verify` judge this table by the same rules.
 fn is_compared(trial: &Trial<'_>, place: &str) -> bool {
     let draw = &trial.site.draw;
     let has = |features: &[Feature]| features.iter().any(|feature| draw.has(*feature));

@@ -1,6 +1,6 @@
 //! Reads what the oracle knows: the journal, the records, and the tables. It decides which changes the configuration lets be absent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use openssl::hash::{MessageDigest, hash};
 use serde_json::Value;
@@ -22,11 +22,11 @@ pub(crate) struct Moments {
     pub(crate) grown: Option<i64>,
     /// A snapshot of `t_a` and `t_b` was asked for.
     pub(crate) snapshot: bool,
-    /// What the operator's remedies leave of each change at most.
+    /// Upper limit of the requirements on each change after the operator's remedies.
     pub(crate) most: Option<Need>,
 }
 
-/// The committed changes. `is_second`: for the second service, which has no features.
+/// Returns the committed changes. `is_second`: for the second service, which has no features.
 pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, is_second: bool) -> Vec<Change> {
     let sql = "SELECT place, row, n, effect, digest, (extract(epoch FROM at) * 1000000)::bigint FROM journal ORDER BY seq";
     let rows = db.query(sql, &[]);
@@ -35,6 +35,9 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, is_second: bo
     for row in rows.iter().filter(|row| row.get::<_, i64>(5) < moments.streaming) {
         at_start.insert(row.get(1), row.get::<_, &str>(3) != "d");
     }
+    // Whose delete is not sent: a snapshot that is asked for later does not read it.
+    let is_gone = |row: &&tokio_postgres::Row| matches!(row.get::<_, &str>(3), "d" | "t");
+    let gone: BTreeSet<i64> = rows.iter().filter(is_gone).map(|row| row.get(1)).collect();
     let change = |row: &tokio_postgres::Row| {
         let (place, effect): (String, &str) = (row.get(0), row.get(3));
         let (number, at): (i64, i64) = (row.get(1), row.get(5));
@@ -42,7 +45,8 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, is_second: bo
         let is_early = at < moments.streaming;
         let is_read = draw.has(Feature::InitialSnapshot) && !(place == "c" && has(Feature::ListGrows))
             // It may come to a table when that has been truncated.
-            || !is_second && moments.snapshot && (place == "a" || place == "b" && !draw.has(Feature::Truncated));
+            || !is_second && moments.snapshot && (place == "a" || place == "b" && !draw.has(Feature::Truncated))
+                && !(has(Feature::SkippedDeletes) && gone.contains(&number));
         let is_explained = effect == "t"
             || is_early && !(is_read && at_start[&number])
             || has(Feature::Filter) && place != "outbox" && number % 8 == FILTERED
@@ -66,7 +70,7 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, is_second: bo
     rows.iter().map(change).collect()
 }
 
-/// The rows that are in the tables, without the outbox.
+/// Returns the rows in the tables, without the outbox.
 pub(crate) fn tables(db: &Outbox) -> Tables {
     let places =
         db.query("SELECT place, rel::text FROM places WHERE rel IS NOT NULL AND place <> 'outbox'", &[]);
@@ -82,10 +86,13 @@ pub(crate) fn tables(db: &Outbox) -> Tables {
     tables
 }
 
-/// The committed records of a service, and the text of what cannot be understood.
+/// Returns the committed records of a service, and the text of those that cannot be parsed.
 pub(crate) fn seen(kafka: &Kafka, prefix: &str) -> (Vec<Seen>, Vec<String>) {
     let (mut all, mut strange) = (Vec::new(), Vec::new());
-    for record in kafka.records_of_prefix(&format!("{prefix}.")) {
+    let mut records = kafka.records_of_prefix(&format!("{prefix}."));
+    // Topics come in any order, and a dead letter is before the record that is made of it.
+    records.sort_by_key(|record| !record.topic.ends_with(".dead"));
+    for record in records {
         // Tombstones have no contents, and events of TRUNCATE no row.
         let is_truncate = |value: &[u8]| value.windows(8).any(|part| part == b"\"op\":\"t\"");
         if record.topic.ends_with(".signals") || record.value.as_deref().is_none_or(is_truncate) {
@@ -179,7 +186,7 @@ fn text(row: &Value, name: &str) -> Option<String> {
     row.get(name)?.as_str().map(str::to_owned)
 }
 
-/// Dead letters of rows have numbers as texts.
+/// Reads a number of a row. Dead letters of rows have numbers as texts.
 fn number(row: &Value, name: &str) -> Option<i64> {
     let value = row.get(name)?;
     value.as_i64().or_else(|| value.as_str()?.parse().ok())

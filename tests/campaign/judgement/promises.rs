@@ -1,4 +1,4 @@
-//! What docs/guarantees.md lets a run do: repeats, order, and stops.
+//! Deviations that docs/guarantees.md allows a run: repeats, order, and stops.
 
 use crate::course::service::{Service, Stop};
 use crate::facts::Allowances;
@@ -9,8 +9,7 @@ pub(crate) fn allowances(draw: &Draw, service: &Service, is_second: bool) -> All
     let has = |feature: Feature| draw.has(feature);
     let moved = [
         ("b", has(Feature::KeyColumns) || has(Feature::NewPrimaryKey)),
-        // With REPLICA IDENTITY FULL nothing says what the key of a dropped table was, as in Debezium: its records have none.
-        ("c", has(Feature::Renamed) || has(Feature::Dropped) && draw.full_identity),
+        ("c", has(Feature::Renamed)),
         // A signal reads the children of a table with it.
         ("child", has(Feature::Inherited)),
     ];
@@ -24,7 +23,9 @@ pub(crate) fn allowances(draw: &Draw, service: &Service, is_second: bool) -> All
             .filter(|(_, is_moved)| *is_moved)
             .map(|(place, _)| place.to_owned())
             .collect(),
-        reread: service.resent,
+        replayed: has(Feature::Replayed) && !is_second,
+        // Without track_commit_timestamp a move sends rows in the order in which their transactions began to write.
+        reread: service.resent || has(Feature::Moved) && !is_second,
         late_records: draw.faults.contains(&Fault::Replaced) && !is_transactional && !is_second,
     }
 }
@@ -48,12 +49,19 @@ fn repeats(draw: &Draw) -> bool {
     }
 }
 
-/// Whether what was drawn explains an exit that the relay chose. A wrong answer here hides a false alarm, so the reasons are printed.
+/// Returns whether the draw explains the alarm that a table may have been unlogged: ALTER TABLE may do that when it
+/// rewrites a table.
+pub(crate) fn explains_alarm(draw: &Draw, line: &str) -> bool {
+    draw.has(Feature::TypeChanged) && line.contains("table public.t_b ")
+}
+
+/// Returns whether the draw explains an exit that the relay chose. A wrong answer here hides a false alarm, so the
+/// reasons are printed.
 pub(crate) fn explains(draw: &Draw, stop: &Stop) -> bool {
     match stop.code {
         6 => draw.has(Feature::TooLarge),
         3 => draw.has(Feature::ListGrows) || draw.features.iter().any(|feature| feature.is_operation()),
-        // Told as complaints.
+        // Reported as complaints.
         1 | 4 | 5 => true,
         _ => false,
     }

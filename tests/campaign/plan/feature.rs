@@ -1,4 +1,4 @@
-//! What a run may have: features of the product, operations of its users, and faults.
+//! Possible parts of a run: features of the product, operations of its users, and faults.
 
 use std::fmt;
 
@@ -29,8 +29,14 @@ pub(crate) enum Feature {
     InitialSnapshot,
     IncrementalSnapshot,
     BlockingSnapshot,
+    /// An incremental snapshot that signals pause and resume.
+    SnapshotPaused,
     TwoServices,
     LargeTransaction,
+    /// `outboxd dlq replay`, in the end.
+    Replayed,
+    /// `outboxd move` after the slot was dropped, in the end.
+    Moved,
     Created,
     ColumnAdded,
     TypeChanged,
@@ -44,7 +50,7 @@ pub(crate) enum Feature {
     Rewritten,
 }
 
-/// What goes wrong while an operation is carried out.
+/// Fault while an operation is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     Killed,
@@ -69,7 +75,7 @@ use Feature::*;
 pub(crate) const GUARANTEES: [Feature; 3] = [AtLeastOnce, TailDedupe, ExactlyOnce];
 pub(crate) const SHAPES: [Feature; 3] = [Outbox, Tables, Both];
 /// Everything that a run may have besides a guarantee and a shape.
-pub(crate) const OTHERS: [Feature; 31] = [
+pub(crate) const OTHERS: [Feature; 34] = [
     GuaranteeChanged,
     ListGrows,
     ListShrinks,
@@ -88,8 +94,11 @@ pub(crate) const OTHERS: [Feature; 31] = [
     InitialSnapshot,
     IncrementalSnapshot,
     BlockingSnapshot,
+    SnapshotPaused,
     TwoServices,
     LargeTransaction,
+    Replayed,
+    Moved,
     Created,
     ColumnAdded,
     TypeChanged,
@@ -119,19 +128,24 @@ pub(crate) const FAULTS: [Fault; 13] = [
 ];
 
 impl Feature {
-    /// Whether it is a feature of captured tables, and has no meaning for an outbox alone.
+    /// Returns whether it is a feature of captured tables, and has no meaning for an outbox alone.
     pub(crate) fn is_of_tables(self) -> bool {
         self.is_of_configuration() && !matches!(self, GuaranteeChanged | Heartbeat | DeadLetters)
             || self.is_operation()
-            || matches!(self, IncrementalSnapshot | BlockingSnapshot)
+            || self.is_signalled()
     }
 
-    /// Whether it needs an outbox.
+    /// Returns whether a signal asks for it. A run has one of them.
+    pub(crate) const fn is_signalled(self) -> bool {
+        matches!(self, IncrementalSnapshot | BlockingSnapshot | SnapshotPaused)
+    }
+
+    /// Returns whether it needs an outbox.
     pub(crate) const fn is_of_outbox(self) -> bool {
-        matches!(self, Unroutable | Cleanup | CleanupCommand)
+        matches!(self, Unroutable | Cleanup | CleanupCommand | Replayed | Moved)
     }
 
-    /// Whether a setting says it, from the first start or from a later one.
+    /// Returns whether a setting enables it, from the first start or from a later one.
     pub(crate) const fn is_of_configuration(self) -> bool {
         matches!(
             self,
@@ -149,31 +163,30 @@ impl Feature {
         )
     }
 
-    /// Whether only a change between two processes shows it.
+    /// Returns whether only a change between two processes shows it.
     pub(crate) const fn is_change(self) -> bool {
         matches!(self, GuaranteeChanged | ListGrows | ListShrinks)
     }
 
-    /// Whether it changes the definition or the rows of a whole table.
+    /// Returns whether it changes the definition or the rows of a whole table.
     pub(crate) fn is_operation(self) -> bool {
         self >= Created
     }
 
-    /// Whether it makes a table that a publication of listed tables does not have.
+    /// Returns whether it makes a table that a publication of listed tables does not have.
     pub(crate) const fn is_of_new_table(self) -> bool {
         matches!(self, Created | Swapped | PartitionAttached | Inherited)
     }
 
-    /// Whether a run can have both.
+    /// Returns whether a run can have both.
     pub(crate) fn goes_with(self, other: Self) -> bool {
         let excludes = |a: Self, b: Self| {
             (GUARANTEES.contains(&a) && GUARANTEES.contains(&b) || SHAPES.contains(&a) && SHAPES.contains(&b))
                 || a == Outbox && b.is_of_tables()
                 || a == Tables && b.is_of_outbox()
-                // Cleanup needs one EventRouter and nothing else.
-                || a == Cleanup && (b == Both || b.is_of_tables())
-                || a == CleanupCommand && (b == Both || b.is_of_tables())
-                || a == IncrementalSnapshot && b == BlockingSnapshot
+                // They need one EventRouter and nothing else.
+                || matches!(a, Cleanup | CleanupCommand | Moved) && (b == Both || b.is_of_tables())
+                || a.is_signalled() && b.is_signalled()
         };
         self != other && !excludes(self, other) && !excludes(other, self)
     }

@@ -1,5 +1,6 @@
-//! What a seed draws, and which pairs were drawn.
+//! Draws of a seed, and the pairs that were drawn.
 
+pub(crate) mod cover;
 pub(crate) mod draw;
 pub(crate) mod feature;
 pub(crate) mod matrix;

@@ -25,13 +25,23 @@ const CONDITION: &str = "CREATE FUNCTION narrow() RETURNS trigger LANGUAGE plpgs
 
 impl Planted {
     pub(crate) fn tampering(self) -> Option<Tampering> {
-        (self == RowSkipped).then(|| -> Tampering { Arc::new(|| Box::new(FirstRowDropped(false))) })
+        match self {
+            RowSkipped => Some(Arc::new(|| Box::new(FirstRowDropped(false)))),
+            NamesTrusted => Some(Arc::new(|| Box::new(PathKept))),
+            _ => None,
+        }
     }
 
     pub(crate) fn before_start(self, db: &Outbox) {
         match self {
             FalseCleanup => db.execute("DELETE FROM outbox WHERE aggregateid::int % 2 = 0"),
             SnapshotSkipsRows => db.execute(CONDITION),
+            SlotTwoPhase => {
+                drop(db.query(
+                    "SELECT pg_create_logical_replication_slot($1, 'pgoutput', false, true)",
+                    &[&db.name()],
+                ));
+            }
             _ => {}
         }
     }
@@ -87,6 +97,10 @@ impl Planted {
                 let (_, old) = records.iter().enumerate().find(overtaken).unwrap();
                 produce(trial, old, old.value());
             }
+            AlarmRaised => {
+                trial.site.db.execute("ALTER TABLE t_c SET UNLOGGED; ALTER TABLE t_c SET LOGGED");
+                eventually(DEADLINE, "the alarm is raised", || trial.services[0].has_alarms());
+            }
             // The rows of one table have no record at all.
             VerifyLooksAway => {
                 trial.wait_until_confirmed();
@@ -125,6 +139,19 @@ fn produce(trial: &Trial<'_>, record: &Record, value: &str) {
         .payload(value.as_bytes())
         .headers(headers);
     trial.world.kafka.produce(again.partition(record.partition));
+}
+
+/// Leaves a session the `search_path` that its role has.
+struct PathKept;
+
+impl Tamper for PathKept {
+    fn message(&mut self, toward: Toward, message: &mut Vec<u8>) {
+        let set: &[u8] = b"search_path = pg_catalog";
+        let at = message.windows(set.len()).position(|bytes| bytes == set);
+        if let (Toward::Server, Some(at)) = (toward, at) {
+            message[at..at + set.len()].copy_from_slice(b"DateStyle = 'ISO, YMD'  ");
+        }
+    }
 }
 
 /// Takes the first Insert out of a connection.

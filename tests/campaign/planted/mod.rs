@@ -1,8 +1,8 @@
 //! Mistakes that are planted outside the product: in the link to PostgreSQL, in Kafka behind its back, in the database, or in what a
 //! command is asked. Each stands for a class of faults that was found once, and must be found by the oracle within `BUDGET` seeds.
 //!
-//! Some classes cannot be planted from outside, because neither a record nor a row shows them: names that a session trusts, memory that
-//! a window does not count, alarms without a reason, a slot with `two_phase`, and reasons that are not printed.
+//! Two classes cannot be planted from outside, because nothing outside shows them: memory that a window does not count, and reasons that
+//! are not printed. docs/reliability.md names the tests that stand for them.
 
 mod making;
 
@@ -20,20 +20,26 @@ pub(crate) enum Planted {
     SlotShared,
     /// A record has its id and other contents (a row is known by its contents).
     RecordReplaced,
-    /// The publication was without the table for a while, and no start says so (a stop stays).
+    /// The publication was without the table for a while, and no start reports it (a stop stays).
     StopForgotten,
     /// Rows are deleted before a snapshot has read them (nothing is deleted that something relies on).
     FalseCleanup,
     /// `outboxd verify` is asked about other rows (a tool excuses no more than it can prove).
     VerifyLooksAway,
-    /// An old record of a row is written once more (what is left out as a repeat).
+    /// An old record of a row is written once more (records that are skipped as repeats).
     OldRecordLast,
-    /// A snapshot leaves out some rows (a decision is made after what it depends on).
+    /// A snapshot skips some rows (a decision is made after what it depends on).
     SnapshotSkipsRows,
-    /// A table that was made later is not captured (what is not in the event is said).
+    /// A table that was created later is not captured (data that is not in the event is reported).
     TableLeftOut,
     /// A broken connection ends the relay (errors that pass are retried).
     RetriesForbidden,
+    /// The statement that sets `search_path` does not reach PostgreSQL (a session trusts no name).
+    NamesTrusted,
+    /// A table is unlogged for a moment, which no operation does (an alarm has a reason).
+    AlarmRaised,
+    /// The slot was made with `two_phase` (the limits of a slot are reported).
+    SlotTwoPhase,
     RecordRemoved,
     RecordRepeated,
     RecordInvented,
@@ -42,7 +48,7 @@ pub(crate) enum Planted {
 use Planted::*;
 
 impl Planted {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 16] = [
         RowSkipped,
         SlotShared,
         RecordReplaced,
@@ -53,12 +59,15 @@ impl Planted {
         SnapshotSkipsRows,
         TableLeftOut,
         RetriesForbidden,
+        NamesTrusted,
+        AlarmRaised,
+        SlotTwoPhase,
         RecordRemoved,
         RecordRepeated,
         RecordInvented,
     ];
 
-    /// The rule that must be violated.
+    /// Returns the rule that must be violated.
     pub(crate) const fn rule(self) -> &'static str {
         match self {
             RowSkipped | SlotShared | StopForgotten | FalseCleanup | TableLeftOut | RecordRemoved => "lost",
@@ -66,12 +75,15 @@ impl Planted {
             VerifyLooksAway => "disagreement",
             OldRecordLast | SnapshotSkipsRows => "stale",
             RetriesForbidden => "ended",
+            NamesTrusted => "trusted",
+            AlarmRaised => "alarm",
+            SlotTwoPhase => "unexplained",
             RecordRepeated => "repeated",
             RecordInvented => "invented",
         }
     }
 
-    /// The run in which it is planted: the features that are its occasion, and nothing else.
+    /// Returns the run in which it is planted: the features that are its occasion, and nothing else.
     pub(crate) fn draw(self, seed: u64) -> Draw {
         let (shape, features, faults) = match self {
             RowSkipped => (Feature::Outbox, vec![], vec![Fault::PostgresCut]),
@@ -79,7 +91,7 @@ impl Planted {
             FalseCleanup => (Feature::Outbox, vec![Feature::InitialSnapshot], vec![]),
             SnapshotSkipsRows => (Feature::Tables, vec![Feature::IncrementalSnapshot], vec![]),
             TableLeftOut => (Feature::Tables, vec![Feature::Created], vec![]),
-            OldRecordLast | VerifyLooksAway => (Feature::Tables, vec![], vec![Fault::Stopped]),
+            OldRecordLast | VerifyLooksAway | AlarmRaised => (Feature::Tables, vec![], vec![Fault::Stopped]),
             _ => (Feature::Outbox, vec![], vec![]),
         };
         Draw {

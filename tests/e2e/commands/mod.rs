@@ -52,14 +52,14 @@ fn the_sessions_about_a_slot_are_what_is_seen() {
         let seen = page.json();
         seen["events"]["sent"] == 3 && seen["lag"]["bytes"] == 0 && seen["slot"]["retained_bytes"].is_u64()
     });
-    let steps = Session::of(PAGE, "How is it?").replay(&names);
+    let steps = Session::of(PAGE, "State of the relay: outboxd status and lag").replay(&names);
     assert_eq!(steps, [0, 0, 0, 130, 0]);
 
     assert_eq!(relay.stop(), 0);
     db.insert(&[event("order", 4), event("order", 5)]);
     let end = db.current_wal_lsn().to_string();
     let names = [&names[..], &[("0/322E6A0", end)]].concat();
-    let steps = Session::of(PAGE, "Slots").replay(&names);
+    let steps = Session::of(PAGE, "Replication slots: outboxd slot").replay(&names);
     assert_eq!(steps, [1, 0, 0, 0]);
     let slot = db.slot();
     assert!(slot.is_some(), "it was dropped and made again");
@@ -71,8 +71,8 @@ fn the_session_about_the_configuration_is_what_is_seen() {
     let file = folder.folder().join("outbox.properties");
     let text = PAGE.split("```properties\n").nth(1).unwrap().split("```").next().unwrap();
     fs::write(&file, text).unwrap();
-    // It must not be there: what cannot be resolved is told, and the rest is shown all the same.
-    let session = Session::of(PAGE, "The configuration");
+    // The variable must not exist: a reference that cannot be resolved is reported, and the rest is still shown.
+    let session = Session::of(PAGE, "Show and convert the configuration: outboxd config");
     let names = [("outbox.properties", file.display().to_string())];
     assert_eq!(session.with_variable("HOSTNAME_OF_ORDERS", "db.example").replay(&names), [0; 4]);
     let (exit, stdout, stderr) = run(&["config", "show", "-c", file.to_str().unwrap()]);
@@ -88,7 +88,7 @@ fn the_session_about_the_configuration_is_what_is_seen() {
 fn what_is_wrong_with_a_configuration_is_shown_with_it() {
     let wrong = ["-X", "slot.name=orders", "-X", "slot.name=${env:OUTBOXD_NO_SUCH}", "-X", "slot.nam=a"];
     let (exit, stdout, stderr) = run(&[&["config", "show", "-X", "topic.prefix=a b"][..], &wrong].concat());
-    // What was said before an unreadable value is not in force.
+    // A value before an unreadable one has no effect.
     assert!(stdout.contains("slot.name=(cannot be read)\n") && !stdout.contains("=orders"), "{stdout}");
     assert_eq!(exit, 2, "{stderr}");
     for told in ["cannot be resolved", "topic.prefix=a b is not allowed", "unknown key \"slot.nam\""] {
@@ -296,7 +296,7 @@ fn who_is_asked_on_a_terminal_must_type_the_name() {
     }
 }
 
-/// PostgreSQL 18 passes over a publication that it does not find, and there are no changes then.
+/// PostgreSQL 18 skips a publication that does not exist, and then sends no changes.
 #[test]
 fn what_a_slot_has_not_sent_is_counted_whatever_the_publication_is_called() {
     for server in [postgres15(), postgres18()] {
@@ -319,7 +319,7 @@ fn what_a_slot_has_not_sent_is_counted_whatever_the_publication_is_called() {
 
 #[test]
 fn who_is_waited_for_is_named() {
-    // Of its own: somebody else's transaction may be older there.
+    // A server of its own: on a shared one, another test's transaction may be older.
     let server = start(15);
     let db = Outbox::create(&server);
     let folder = Watcher::new("outboxd-commands-");

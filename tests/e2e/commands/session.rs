@@ -6,12 +6,12 @@ use crate::support::wait::{DEADLINE, eventually, eventually_eq};
 
 /// A line that stands for others.
 const LEFT_OUT: &str = "…";
-/// A line that ends what would go on. What stands behind it is said then.
+/// Line that interrupts a running command. The lines after it are printed then.
 const INTERRUPT: &str = "^C";
 /// An empty line between the borders of a screen.
 const EMPTY: &str = "│ │";
 
-/// What a page shows under a heading.
+/// Session that a page shows under a heading.
 #[derive(Debug)]
 pub(crate) struct Session<'p> {
     text: &'p str,
@@ -19,7 +19,7 @@ pub(crate) struct Session<'p> {
 }
 
 impl<'p> Session<'p> {
-    /// The first session under `heading`.
+    /// Returns the first session under `heading`.
     pub(crate) fn of(page: &'p str, heading: &str) -> Self {
         let (_, chapter) = page.split_once(&format!("\n## {heading}\n")).unwrap();
         let text = chapter.split("```console\n").nth(1).unwrap().split("```").next().unwrap();
@@ -31,8 +31,8 @@ impl<'p> Session<'p> {
         Self { environment, ..self }
     }
 
-    /// Runs each command, and holds what it says against the page; the exit codes. `names` are what the page calls something,
-    /// and what it is called here. Numbers need not be the same.
+    /// Runs each command, compares its output with the page, and returns the exit codes. `names` maps names of the page
+    /// to names of the test. Numbers may differ.
     #[track_caller]
     pub(crate) fn replay(&self, names: &[(&str, String)]) -> Vec<i32> {
         let steps = self.text.split("$ outboxd ").skip(1);
@@ -71,7 +71,7 @@ impl<'p> Session<'p> {
         }
         let exit = process.wait_for_exit(DEADLINE);
         let mut said = said(&process);
-        // What went on may have said more.
+        // A command that was still running may have printed more.
         if is_interrupted && after.trim().is_empty() {
             said = said.lines().take(lines).collect::<Vec<_>>().join("\n");
         }
@@ -87,7 +87,7 @@ impl<'p> Session<'p> {
     }
 }
 
-/// What is typed after the program's name, with what is called otherwise here.
+/// Returns the arguments after the program's name, with the names of the test.
 fn arguments(command: &str, names: &[(&str, String)]) -> Vec<String> {
     let here = |word: &str| {
         let name = names.iter().find(|(page, _)| *page == word);
@@ -104,21 +104,21 @@ fn by_the_page(said: String, names: &[(&str, String)]) -> String {
     names.iter().fold(said, |said, (page, here)| said.replace(here, page))
 }
 
-/// What it waits for is said only when it takes long, which a page need not show.
+/// Removes lines about waiting. They are printed only when it takes long, so a page need not show them.
 fn without_waits(said: &str, page: &str) -> String {
     let shown = |line: &str| shapes(page).contains(&shapes(line).concat());
     let lines = said.lines().filter(|line| !line.starts_with("waiting for ") || shown(line));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The lines of a page that were not said, as shapes.
+/// Returns the lines of a page that were not printed, as shapes.
 fn lacks(said: &str, page: &str) -> Vec<String> {
     let (seen, mut shown) = (shapes(said), shapes(page));
     shown.retain(|line| line != LEFT_OUT && !seen.contains(line));
     shown
 }
 
-/// The shapes of what is on a screen.
+/// Returns the shapes of the lines on a screen.
 fn drawn(screen: &str) -> Vec<String> {
     let bars = |c: char| ('▁'..='█').contains(&c);
     let borders = fancy_regex::Regex::new("─+").unwrap();
@@ -127,7 +127,7 @@ fn drawn(screen: &str) -> Vec<String> {
     lines
 }
 
-/// The lines without their numbers, in any order: two streams have none.
+/// Returns the lines without their numbers, in any order: two streams have none.
 fn shapes(text: &str) -> Vec<String> {
     let patterns =
         [("[0-9A-F]+/[0-9A-F]+", "LSN"), (r"\d[\d,.:+-]*( (B|KiB|MiB|GiB)\b)?", "N"), (r"\s+", " ")];

@@ -34,7 +34,8 @@ fn each_command_has_a_session() {
     assert!(lacking.is_empty(), "no session in docs: {lacking:?}");
 }
 
-/// The command lines of the sessions in these pages, each word and a hyphen behind it: as a page for `man` is named.
+/// Returns the command lines of the sessions in these pages, with a hyphen after each word, like the name of a `man`
+/// page.
 fn typed_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let (folders, pages): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
@@ -62,7 +63,7 @@ fn a_start_is_checked_and_runs_as_shown() {
 
 #[test]
 fn the_demo_is_what_is_seen() {
-    assert_eq!(Session::of(COMMANDS, "A whole system to try").replay(&[]), [0]);
+    assert_eq!(Session::of(COMMANDS, "Demo: outboxd demo").replay(&[]), [0]);
 }
 
 #[test]
@@ -81,13 +82,13 @@ fn the_screen_is_what_is_seen() {
         seen["events"]["sent"] == 3 && seen["lag"]["bytes"] == 0 && seen["slot"]["retained_bytes"].is_u64()
     });
     let names = [("8080", first.to_string()), ("8081", second.to_string()), ("orders", db.name().to_owned())];
-    assert_eq!(Session::of(COMMANDS, "On a screen").replay_on_screen(&names), Some(0));
+    assert_eq!(Session::of(COMMANDS, "Dashboard: outboxd top").replay_on_screen(&names), Some(0));
 }
 
 #[test]
 fn what_a_shell_and_man_are_given_is_what_is_seen() {
     let folder = Watcher::new("outboxd-commands-");
     let names = [("/usr/local/share/man/man1", folder.folder().join("man1").display().to_string())];
-    assert_eq!(Session::of(COMMANDS, "Completions and man pages").replay(&names), [0, 0]);
+    assert_eq!(Session::of(COMMANDS, "Shell completions and man pages").replay(&names), [0, 0]);
     assert!(folder.folder().join("man1/outboxd.1").exists());
 }

@@ -21,7 +21,7 @@ const RUN_ID: &str = "__debezium.context.runId";
 /// Stands for the id of a run, a UUID of version 7.
 const RUN: &str = "RUN";
 
-/// One file of `tests/cases/relay` and its neighbours; the README there tells what each field means.
+/// One file of `tests/cases/relay` and its neighbours; the README there describes each field.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Case {
@@ -37,13 +37,13 @@ pub(super) struct Case {
     pub(super) topics: Vec<String>,
     #[serde(default = "three")]
     pub(super) partitions: i32,
-    /// What the configuration builds on.
+    /// Base of the configuration.
     #[serde(default)]
     pub(super) base: Base,
     pub(super) properties: Option<String>,
     #[serde(default)]
     pub(super) config: BTreeMap<String, Option<String>>,
-    /// Each transaction waits until what was before it is sent: it changes what the catalog says.
+    /// Each transaction waits until the earlier ones are sent, because it changes the catalog.
     #[serde(default)]
     pub(super) waits: bool,
     pub(super) tx: Vec<String>,
@@ -107,7 +107,7 @@ enum Group {
 }
 
 impl Case {
-    /// A digest of everything that decides what PostgreSQL and the relay say to each other.
+    /// Returns a digest of everything that determines the messages between PostgreSQL and the relay.
     pub(super) fn digest(&self) -> String {
         let Self { schema, before, topics, partitions, base, properties, config, waits, tx, .. } = self;
         let parts =
@@ -123,7 +123,7 @@ impl Case {
 }
 
 impl Expected {
-    /// What a case would say of this record. A time from `now_ms` on is "now".
+    /// Returns this record as a case would describe it. A time from `now_ms` on is "now".
     pub(super) fn of(record: &Record, now_ms: i64) -> Self {
         let header = |(name, value): &(String, Option<Vec<u8>>)| {
             let value = value.as_deref().map(Bytes::of);
@@ -167,7 +167,7 @@ impl Bytes {
     }
 }
 
-/// Alone or in a JSON text.
+/// Masks a run id that is alone or in a JSON text.
 fn run_id(value: Bytes) -> Bytes {
     let is_version_7 = |text: &str| text.parse::<uuid::Uuid>().is_ok_and(|id| id.get_version_num() == 7);
     match value {

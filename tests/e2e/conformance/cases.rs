@@ -9,7 +9,7 @@ use super::case::Case;
 /// The folders of cases.
 pub(super) const FOLDERS: [&str; 4] = ["relay", "inventory", "generated", "tables"];
 
-/// Without `OUTBOXD_ALL_CASES` one of so many cases in the order of their names runs end to end.
+/// Without `OUTBOXD_ALL_CASES`, one case in this number, in the order of their names, runs end to end.
 const SPREAD: usize = 10;
 
 /// A file of a folder.
@@ -26,7 +26,7 @@ impl File {
     }
 }
 
-/// The cases of a folder, in the order of their names.
+/// Returns the cases of a folder, in the order of their names.
 pub(super) fn all(folder: &str) -> Vec<File> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(folder);
     let paths = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
@@ -41,7 +41,7 @@ pub(super) fn all(folder: &str) -> Vec<File> {
     files
 }
 
-/// Those of a folder that `CASES` names, or all.
+/// Returns the cases of a folder that `CASES` names, or all.
 pub(super) fn named(folder: &str) -> Vec<File> {
     let mut files = all(folder);
     if let Some(wanted) = wanted() {
@@ -50,7 +50,7 @@ pub(super) fn named(folder: &str) -> Vec<File> {
     files
 }
 
-/// Those that run end to end.
+/// Returns the cases that run end to end.
 pub(super) fn end_to_end() -> Vec<File> {
     match wanted() {
         Some(wanted) => wanted,
@@ -59,12 +59,12 @@ pub(super) fn end_to_end() -> Vec<File> {
     }
 }
 
-/// The cases of all folders.
+/// Returns the cases of all folders.
 fn everywhere() -> Vec<File> {
     FOLDERS.iter().flat_map(|folder| all(folder)).collect()
 }
 
-/// What `CASES` names, with or without folders.
+/// Returns the cases that `CASES` names, with or without folders.
 fn wanted() -> Option<Vec<File>> {
     let names = env::var("CASES").ok()?;
     let files = everywhere();

@@ -24,7 +24,7 @@ const ADDRESSES: [&str; 7] = [
     "publication.name",
 ];
 
-/// The settings of a case without a file of its own; `base` has the addresses and the names.
+/// Returns the settings of a case without a file of its own; `base` has the addresses and the names.
 pub(super) fn config(case: &Case, base: &Config) -> Config {
     let mut config = base.clone();
     config.remove("transforms.outbox.route.topic.replacement");
@@ -53,7 +53,7 @@ pub(super) fn config(case: &Case, base: &Config) -> Config {
     config
 }
 
-/// The settings that go with the file of a case: addresses and names, and `more` of the base's.
+/// Returns the settings in addition to the file of a case: addresses and names, and `more` of the base's.
 pub(super) fn beside_a_file(base: &Config, more: &[&str]) -> Vec<String> {
     let keys = ADDRESSES.iter().chain(more).filter(|key| base.contains_key(**key));
     keys.map(|key| format!("{key}={}", base[*key].as_str().unwrap())).collect()

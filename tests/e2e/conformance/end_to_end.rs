@@ -74,7 +74,7 @@ fn run(name: &str, case: &Case, kafka: &Kafka) -> Result<(), String> {
     outcome.map_err(|difference| format!("{difference}\n{}", relay.stderr()))
 }
 
-/// The addresses and names of a run. A recorder reads plain text only.
+/// Returns the addresses and names of a run. A recorder reads plain text only.
 fn base(db: &Outbox, kafka: &Kafka, recorder: Option<&Recorder>) -> Config {
     let mut config = config_of(db.address(), &kafka.bootstrap());
     if let Some(recorder) = recorder {
@@ -91,9 +91,9 @@ fn start(case: &Case, base: &Config) -> Relay {
     Relay::start_from(&[("application.properties", properties)], &arguments, &[])
 }
 
-/// As [`Outbox::wait_until_streaming`]; but the slot's name may be the default one, so it is found by its database. A
-/// temporary one is that of a snapshot, and a TRUNCATE would remove rows that the snapshot has not read yet: PostgreSQL's
-/// does not heed snapshots.
+/// Returns whether a relay streams, like [`Outbox::wait_until_streaming`]. The slot is found by its database, since its
+/// name may be the default one. Temporary slots are ignored: one belongs to a snapshot, and a TRUNCATE would remove
+/// rows that the snapshot has not read yet, since PostgreSQL's TRUNCATE ignores snapshots.
 fn is_streaming(db: &Outbox) -> bool {
     let sql = "SELECT FROM pg_replication_slots JOIN pg_stat_replication ON pid = active_pid
                WHERE database = current_database() AND NOT temporary AND state IN ('catchup', 'streaming')";

@@ -1,4 +1,4 @@
-//! Comparison of what a relay has done with what its case says.
+//! Comparison of a relay's result with its case.
 
 use std::ops::RangeInclusive;
 use std::time::SystemTime;
@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use super::case::{Base, Case, Expected, mask};
 use crate::support::record::Record;
 
-/// How far the clocks of a test and of a record may be apart for the record's time to be "now".
+/// Maximum difference between the clocks of a test and of a record for the record's time to be "now".
 const NOW_TOLERANCE_MS: i64 = 60_000;
 
 /// Compares exit code and records with the case. `started_ms` is when the case began, or when it was recorded.
@@ -15,7 +15,7 @@ pub(super) fn compare(case: &Case, exit: i32, records: &[Record], started_ms: i6
     compare_records(case, exit, &as_expected(case, records, run_ms))
 }
 
-/// The records as a case writes them.
+/// Returns the records as a case writes them.
 fn as_expected(case: &Case, records: &[Record], run_ms: RangeInclusive<i64>) -> Vec<Expected> {
     let mut records: Vec<_> = records.iter().map(|record| Expected::of(record, *run_ms.start())).collect();
     if case.base == Base::Tables {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use outboxd::internals::config::Sources;
 use outboxd::internals::error::{Diagnose as _, report};
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -29,10 +29,10 @@ use crate::support::wait::let_pass;
 /// Cases that are replayed at the same time: each mostly waits.
 const WORKERS: usize = 6;
 
-/// How long a replay may take. It takes milliseconds.
+/// Maximum duration of a replay. It takes milliseconds.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How soon a replay is looked at again.
+/// Interval at which a replay is checked.
 const INTERVAL: Duration = Duration::from_millis(5);
 
 /// The exit code of a relay that ends because a request is not in its recording.
@@ -186,7 +186,7 @@ fn every_long_text_belongs_to_a_recording() {
     );
 }
 
-/// The file of the folder `relay` with this name, and its recording.
+/// Returns the file of the folder `relay` with this name, and its recording.
 fn recorded(name: &str) -> (Case, Recording) {
     let file = cases::all("relay").into_iter().find(|file| file.name == name).unwrap();
     (file.read(), Recording::read(name).unwrap())

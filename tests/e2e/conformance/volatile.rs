@@ -1,4 +1,4 @@
-//! What differs from one run to the next in change events, written as `tests/cases/tables` has it: positions and
+//! Parts of change events that differ from one run to the next, written as `tests/cases/tables` has them: positions and
 //! transactions as their place among those of the case, times of the run as `NOW`, the database as `DB`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,10 +9,10 @@ use fancy_regex::Regex;
 
 static PATTERNS: LazyLock<Patterns> = LazyLock::new(Patterns::new);
 
-/// What a pattern has found.
+/// Captures of a pattern.
 type Captures<'t> = fancy_regex::Captures<'t, str>;
 
-/// The texts of a case's records, all together.
+/// Masks the texts of a case's records, all together.
 pub(super) fn mask(texts: &mut [&mut String], run_ms: RangeInclusive<i64>) {
     let patterns = &*PATTERNS;
     let (mut positions, mut xids) = (BTreeSet::new(), BTreeSet::new());

@@ -12,7 +12,7 @@ use crate::support::wait::DEADLINE;
 /// Two weeks before the first letter, so that nobody's own clock makes it.
 const TIMESTAMP_MS: i64 = 1_767_225_600_000;
 
-/// A dead-letter topic, the topic that its letters come from, and the topic that keeps what became of them.
+/// A dead-letter topic, the origin topic of its dead letters, and the topic that stores their states.
 pub(super) struct Dlq<'k> {
     kafka: &'k Kafka,
     pub(super) topic: String,
@@ -40,7 +40,7 @@ impl<'k> Dlq<'k> {
         Self { kafka, topic, origin, states }
     }
 
-    /// Writes a record to the topic that letters come from.
+    /// Writes a record to the origin topic.
     pub(super) fn original(&self, key: &str, value: &str) -> Record {
         let headers = [("id", "e-1"), ("trace", "t")];
         let headers = headers.iter().fold(OwnedHeaders::new(), |headers, (key, value)| {
@@ -68,7 +68,7 @@ impl<'k> Dlq<'k> {
         }));
     }
 
-    /// `outboxd dlq` on this topic: exit code, standard output, standard error.
+    /// Runs `outboxd dlq` on this topic: returns exit code, standard output and standard error.
     pub(super) fn run(&self, command: &str, arguments: &[&str]) -> (i32, String, String) {
         let mut process = self.start(command, arguments);
         let exit = process.wait_for_exit(DEADLINE);
@@ -83,7 +83,7 @@ impl<'k> Dlq<'k> {
         Relay::command(&[&["dlq", command], arguments, &place].concat())
     }
 
-    /// The same without naming the topic.
+    /// Runs `outboxd dlq` without naming the topic.
     pub(super) fn run_bare(&self, arguments: &[&str]) -> (i32, String, String) {
         let servers = self.kafka.bootstrap();
         let mut process = Relay::command(&[&["dlq"], arguments, &["--bootstrap-servers", &servers]].concat());
@@ -121,7 +121,7 @@ impl Letter {
     }
 }
 
-/// A letter in outboxd's own dialect.
+/// Returns a dead letter in outboxd's own dialect.
 pub(super) fn outboxd(dlq: &Dlq<'_>, offset: i64, key: &str, value: &str) -> Letter {
     let mut letter = Letter::new(key, value);
     letter.set("outboxd.errors.topic", &dlq.origin);
@@ -132,7 +132,7 @@ pub(super) fn outboxd(dlq: &Dlq<'_>, offset: i64, key: &str, value: &str) -> Let
 
 type Dialect = fn(&Dlq<'_>, &Record) -> Letter;
 
-/// How each of them writes the letter of a record.
+/// Returns the function of each dialect that writes the dead letter of a record.
 pub(super) fn dialects() -> [Dialect; 5] {
     [ours, relays, connects, springs, share_groups]
 }
@@ -180,7 +180,7 @@ fn springs(_: &Dlq<'_>, record: &Record) -> Letter {
     letter
 }
 
-/// They copy neither the record nor its headers.
+/// Returns a dead letter of a share group, which copies neither the record nor its headers.
 fn share_groups(_: &Dlq<'_>, record: &Record) -> Letter {
     let mut letter = Letter { key: None, value: None, headers: Vec::new(), timestamp_ms: None };
     letter.set("__dlq.errors.topic", &record.topic);

@@ -1,4 +1,4 @@
-//! The session in docs/dead-letters.md, typed into the real command.
+//! The session in `docs/dead-letters.md`, typed into the real command.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ fn the_session_of_the_docs_is_what_is_seen() {
     assert_eq!(exported[0], shown);
 }
 
-/// The page cannot know where the test's Kafka is, nor its files.
+/// Runs a command of the page with the address of the test's Kafka and the test's files.
 fn run(names: &[(&str, String)], command: &str) -> String {
     let here = |word| names.iter().find(|(page, _)| *page == word).map_or(word, |(_, here)| here.as_str());
     let arguments: Vec<&str> = command.split_whitespace().map(here).collect();
@@ -52,7 +52,7 @@ fn run(names: &[(&str, String)], command: &str) -> String {
     names.iter().fold(process.stdout(), |said, (page, here)| said.replace(here, page))
 }
 
-/// A letter as Spring for Apache Kafka writes it: three lack something, the others met an outage.
+/// Writes a dead letter like Spring for Apache Kafka: three lack something, the others met an outage.
 fn give_up(kafka: &Kafka, offset: i64) {
     let id = format!("{offset:08x}-5b2c-4f0e-9d54-2f1f8f2f7d10");
     let (key, exception, message, at_ms) = match offset {

@@ -32,7 +32,7 @@ fn the_session_of_the_docs_is_what_is_seen() {
          INSERT INTO inbox_message (consumer, source, message_id) VALUES ('payments', 'orders', 'e4c1b9d2')",
     );
     let names = [("postgresql://shop@db/shop", service.url.clone())];
-    let exits = Session::of(PAGE, "Parked events of consumers").replay(&names);
+    let exits = Session::of(PAGE, "Parked events of consumers: outboxd inbox").replay(&names);
     assert_eq!(exits, [OK; 8]);
     assert_eq!(service.parked(), ["119 9b6a1f60", "120 77a0f5c1", "121 c2d41e08", "40 5f1e0a77"]);
 }

@@ -18,7 +18,7 @@ impl Service {
         Self::bare(SCHEMA)
     }
 
-    /// With other tables.
+    /// Creates a service with other tables.
     pub(super) fn bare(schema: &str) -> Self {
         let db = Outbox::create_bare(postgres18(), schema);
         let url = postgres18().url(db.name());
@@ -43,25 +43,25 @@ impl Service {
         ));
     }
 
-    /// The parked events as `offset id`, in their order.
+    /// Returns the parked events as `offset id`, in their order.
     pub(super) fn parked(&self) -> Vec<String> {
         let sql = "SELECT \"offset\" || ' ' || convert_from(header_values[1], 'UTF8') FROM inbox_parked ORDER BY partition_id, \"offset\"";
         self.db.query(sql, &[]).iter().map(|row| row.get(0)).collect()
     }
 
-    /// The first column of the first row.
+    /// Returns the first column of the first row.
     pub(super) fn number(&self, sql: &str) -> Option<i64> {
         self.db.query(sql, &[]).first().and_then(|row| row.get(0))
     }
 
-    /// `outboxd inbox` on this database: exit code, standard output, standard error.
+    /// Runs `outboxd inbox` on this database: returns exit code, standard output and standard error.
     pub(super) fn run(&self, command: &str, arguments: &[&str]) -> (i32, String, String) {
         let whole = [&["inbox", command, "--postgres", &self.url], arguments].concat();
         let mut process = Relay::command(&whole);
         (process.wait_for_exit(DEADLINE), process.stdout(), process.stderr())
     }
 
-    /// The same with --json, which must succeed.
+    /// Runs the command with --json; it must succeed.
     #[track_caller]
     pub(super) fn json(&self, command: &str, arguments: &[&str]) -> Value {
         let (exit, stdout, stderr) = self.run(command, &[arguments, &["--json"]].concat());

@@ -1,5 +1,5 @@
-//! `outboxd migrate --from-connector`, against a stand-in for Kafka Connect's REST interface that stops, resumes and deletes one connector. That
-//! outboxd goes on from Debezium's slot and offset is shown elsewhere.
+//! `outboxd migrate --from-connector`, against a stand-in for Kafka Connect's REST interface that stops, resumes and
+//! deletes one connector. Other tests show that outboxd continues from Debezium's slot and offset.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use outboxd::internals::source_offset::{OffsetKey, OffsetMap, SourceOffset};
-use outboxd::internals::wal::PgTimestamp;
+use pg_replication::wal::PgTimestamp;
 use serde_json::Value;
 
 use crate::commands::session::Session;
@@ -21,7 +21,7 @@ use crate::support::watcher::Watcher;
 
 const PAGE: &str = include_str!("../../../docs/migrate/from-debezium.md");
 
-/// A connector as Connect shows it; what it was told stands in `orders`.
+/// A connector as Connect shows it; the requests that it received are in `orders`.
 #[derive(Debug, Default)]
 struct Connect {
     state: Option<&'static str>,
@@ -73,7 +73,7 @@ impl Connect {
 
 #[test]
 fn a_connector_is_stopped_resumed_and_deleted() {
-    // Nobody else writes to its WAL: a run may find nothing to do.
+    // No other client writes to its WAL: a run may find nothing to do.
     let server = start(18);
     let db = Outbox::create(&server);
     let folder = Watcher::new("outboxd-migrate-");
@@ -114,7 +114,7 @@ fn a_connector_is_stopped_resumed_and_deleted() {
         ("orders_slot", db.name().to_owned()),
     ];
     let session = |heading: &str| Session::of(PAGE, heading).replay(&names);
-    assert_eq!(session("By commands"), [0, 0]);
+    assert_eq!(session("Switch with outboxd migrate"), [0, 0]);
     let relay = Relay::start(&config);
     db.wait_until_streaming();
     db.insert(&[Event::new("order", "1", "Made", "{}")]);
@@ -131,7 +131,7 @@ fn a_connector_is_stopped_resumed_and_deleted() {
     let killed = |mut relay: Relay| {
         relay.kill();
         eventually(DEADLINE, "nobody has the slot", || db.slot().is_some_and(|slot| !slot.active));
-        // A paused one goes on from its stored offset too.
+        // A paused one continues from its stored offset too.
         for state in ["PAUSED", "STOPPED"] {
             is(state);
             refused("rollback", "outbox.json", "has not ended cleanly");
@@ -155,11 +155,11 @@ fn a_connector_is_stopped_resumed_and_deleted() {
     is("PAUSED");
     assert_eq!(step("rollback"), resumed);
     is("STOPPED");
-    assert_eq!(session("Back by commands"), [0]);
+    assert_eq!(session("Switch back with outboxd migrate"), [0]);
     refused("finish", "outbox.json", "is not stopped");
     assert_eq!(step("start"), (0, true, Some(format!("PUT {url}/stop"))));
     assert_eq!(step("finish"), (1, false, None), "nobody agreed");
-    assert_eq!(session("For good by commands"), [0]);
+    assert_eq!(session("Finish with outboxd migrate"), [0]);
     let plan = ["migrate", "plan", "-c", &path("outbox.json"), "--from-connector", &url, "--print-sql"];
     assert_eq!(Relay::command(&plan).wait_for_exit(DEADLINE), 2, "there is no SQL");
     let orders: Vec<_> = connect

@@ -37,7 +37,7 @@ impl Ground {
         Relay::command(&[&["migrate", name, "-c", &self.file()], self.shape.arguments, more].concat())
     }
 
-    /// One event that the application writes.
+    /// Inserts one event like the application.
     pub(crate) fn insert(&self, key: &str) {
         let id = Uuid::now_v7().to_string();
         self.db.query(&self.shape.insert(), &[&id, &key, &"{}"]);

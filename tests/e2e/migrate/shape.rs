@@ -9,13 +9,13 @@ pub(crate) struct Shape {
     pub(crate) table: &'static str,
     /// The column, as CREATE TABLE has it.
     pub(crate) mark: &'static str,
-    /// What the application writes into the column; nothing when it does not name it.
+    /// Column and value that the application writes; `None` if it does not name the column.
     pub(crate) written: Option<(&'static str, &'static str)>,
     pub(crate) unsent: &'static str,
     pub(crate) set: &'static str,
-    /// Whether the poller locks the rows of a batch and marks them together.
+    /// True if the poller locks the rows of a batch and marks them together.
     pub(crate) locks: bool,
-    /// What migrate is told besides.
+    /// Further arguments of migrate.
     pub(crate) arguments: &'static [&'static str],
 }
 
@@ -64,6 +64,18 @@ pub(crate) const STATUS: Shape = Shape {
     arguments: &["--mark", "status=PUBLISHED", "--unsent", "PENDING"],
 };
 
+/// The status is what the poller reads by; the time is for people.
+pub(crate) const STATUS_AND_SENT_AT: Shape = Shape {
+    name: "status_and_sent_at",
+    table: "outbox",
+    mark: "status varchar(20) NOT NULL DEFAULT 'NEW', sent_at timestamptz NULL",
+    written: None,
+    unsent: "status = 'NEW'",
+    set: "status = 'SENT', sent_at = now()",
+    locks: true,
+    arguments: &[],
+};
+
 impl Shape {
     pub(crate) fn schema(&self) -> String {
         format!(
@@ -74,7 +86,7 @@ impl Shape {
         )
     }
 
-    /// What the application runs for one event: id, key, payload.
+    /// Returns the application's statement for one event: id, key, payload.
     pub(crate) fn insert(&self) -> String {
         let (column, value) = self.written.map_or((String::new(), String::new()), |(column, value)| {
             (format!(", {column}"), format!(", {value}"))
@@ -86,7 +98,7 @@ impl Shape {
         )
     }
 
-    /// outboxd's configuration. One partition: the order of all records can be seen.
+    /// Returns outboxd's configuration. It has one partition, so that the order of all records is visible.
     pub(crate) fn config(&self, db: &Outbox) -> (Config, String) {
         let kafka: &Kafka = kafka();
         let topic = db.topic("order_events");

@@ -20,7 +20,7 @@ pub(crate) struct Shop {
     writers: Vec<JoinHandle<()>>,
 }
 
-/// What was committed under an id.
+/// Event that was committed under an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Written {
     key: String,
@@ -28,7 +28,8 @@ struct Written {
 }
 
 impl Shop {
-    /// Opens it, with so many writers. Each writes to keys of its own, so that the events of a key commit in their order.
+    /// Opens it with `writers` writers. Each writes to keys of its own, so that the events of a key commit in their
+    /// order.
     pub(crate) fn open(db: &Outbox, shape: Shape, writers: usize) -> Self {
         let (stop, committed) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let writers = (0..writers).map(|writer| {
@@ -40,7 +41,7 @@ impl Shop {
         Self { stop, committed, writers }
     }
 
-    /// How many events are committed.
+    /// Returns the number of committed events.
     pub(crate) fn count(&self) -> usize {
         lock(&self.committed).len()
     }
@@ -52,7 +53,8 @@ impl Shop {
         self.count()
     }
 
-    /// Checks that each event came once, and that whoever sent an event of a key had seen all that the other sent before.
+    /// Checks that each event came once, and that the sender of an event of a key had seen all that the other sent
+    /// before.
     pub(crate) fn check(&self, records: &[Record]) -> Seen {
         let committed = lock(&self.committed);
         let mut seen = Seen::default();
@@ -79,7 +81,7 @@ impl Shop {
     }
 }
 
-/// What came, in numbers.
+/// Received events, in numbers.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) written: usize,

@@ -37,7 +37,9 @@ impl Shared {
             db.config(kafka()),
             &[("slot.name", &theirs), ("outboxd.position.topic", ""), ("publication.name", "sequin_pub")],
         );
-        let config = with(db.config(kafka()), &[("publication.name", "sequin_pub")]);
+        // As `start` prints it: the rows that are there are the other program's.
+        let config =
+            with(db.config(kafka()), &[("publication.name", "sequin_pub"), ("snapshot.mode", "no_data")]);
         let folder = Watcher::new("outboxd-migrate-");
         let shared = Self { db, topic, theirs, other, config, folder };
         fs::write(shared.file(), serde_json::to_vec(&shared.config).unwrap()).unwrap();
@@ -52,7 +54,7 @@ impl Shared {
         Relay::command(&["migrate", command, "-c", &self.file(), "--from-slot", &self.theirs])
     }
 
-    /// What it says when it refuses.
+    /// Runs a command that must be refused, and returns its message.
     #[track_caller]
     fn refused(&self, command: &str, why: &str) -> String {
         let mut process = self.migrate(command);
@@ -62,7 +64,7 @@ impl Shared {
         stderr
     }
 
-    /// What it says when it is done.
+    /// Runs a command that must succeed, and returns its message.
     #[track_caller]
     fn done(&self, command: &str) -> String {
         let mut process = self.migrate(command);
@@ -112,11 +114,11 @@ fn another_programs_slot_is_taken_over_and_given_back() {
         assert_eq!(relay.stop(), 0);
         BACKLOG.insert(db, 500..600, 10);
 
-        assert_eq!(shared.session("There"), [0, 0]);
+        assert_eq!(shared.session("Switch to outboxd"), [0, 0]);
         let relay = shared.start();
         BACKLOG.insert(db, 600..700, 10);
         kafka().read(topic, 700);
-        assert_eq!(shared.session("How far is it?"), [0]);
+        assert_eq!(shared.session("Progress"), [0]);
         shared.refused("rollback", "is read by pid");
         assert_eq!(relay.stop(), 0);
         shared.refused("start", "is past that");
@@ -130,13 +132,13 @@ fn another_programs_slot_is_taken_over_and_given_back() {
             "{said}"
         );
 
-        assert_eq!(shared.session("Back"), [0]);
+        assert_eq!(shared.session("Switch back"), [0]);
         let relay = shared.start_other();
         BACKLOG.insert(db, 700..800, 10);
         kafka().read(topic, 800);
         assert_eq!(relay.stop(), 0);
 
-        // And for good. There was a slot of this name: the command says what the start must be told.
+        // And for good. There was a slot of this name: the command prints the setting that the start needs.
         let said = shared.done("start");
         let accept = said.split_whitespace().find(|word| word.starts_with("outboxd.position.accept="));
         let relay = Relay::start_with(config, &["-X", accept.unwrap()], &[]);
@@ -146,7 +148,7 @@ fn another_programs_slot_is_taken_over_and_given_back() {
         let mut nobody_agrees = shared.migrate("finish");
         assert_eq!(nobody_agrees.wait_for_exit(DEADLINE), 1, "{}", nobody_agrees.stderr());
         assert!(db.leftovers().contains(&format!("slot {theirs}")));
-        assert_eq!(shared.session("For good"), [0]);
+        assert_eq!(shared.session("Finish the migration"), [0]);
         assert!(!db.leftovers().contains(&format!("slot {theirs}")));
         assert_eq!(relay.stop(), 0);
         assert_eq!(BACKLOG.check(&records, 0..900), 0, "repeats");
@@ -155,7 +157,7 @@ fn another_programs_slot_is_taken_over_and_given_back() {
 
 #[test]
 fn a_slot_is_not_given_back_behind_a_crash() {
-    // Nobody else writes to its WAL: a run may find nothing to do.
+    // No other client writes to its WAL: a run may find nothing to do.
     let server = start(18);
     let shared = Shared::build(&server);
     let Shared { db, topic, theirs, .. } = &shared;
@@ -177,7 +179,7 @@ fn a_slot_is_not_given_back_behind_a_crash() {
     }
     assert!(db.slot().is_some() && db.leftovers().contains(&format!("slot {theirs}")));
 
-    // As it says. It may repeat what it had sent; the other program may not.
+    // The way that the message describes. This relay may repeat records; the other program may not.
     let caught_up = || {
         let relay = shared.start();
         db.wait_until_confirmed();

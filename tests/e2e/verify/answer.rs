@@ -11,7 +11,7 @@ use crate::support::relay::{Config, Relay};
 use crate::support::wait::DEADLINE;
 use crate::support::watcher::Watcher;
 
-/// What `outboxd verify --json` said.
+/// Output of `outboxd verify --json`.
 pub(super) struct Answer {
     pub(super) exit: i32,
     pub(super) json: Value,
@@ -28,7 +28,7 @@ impl Answer {
         self.json["counts"][of].as_u64().unwrap_or_else(|| panic!("no count of {of}: {:#}", self.json))
     }
 
-    /// The problem and the id of each finding, in order.
+    /// Returns the problem and the id of each finding, in order.
     pub(super) fn findings(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let findings = self.json["findings"].as_array().unwrap();
@@ -46,7 +46,7 @@ impl Answer {
     }
 }
 
-/// `outboxd verify`: its exit code, standard output and standard error.
+/// Runs `outboxd verify`: returns its exit code, standard output and standard error.
 pub(super) fn verify(config: &Config, arguments: &[&str]) -> (i32, String, String) {
     let watcher = Watcher::new("outboxd-verify-");
     let file = watcher.folder().join("config.json");

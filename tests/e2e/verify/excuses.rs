@@ -1,4 +1,4 @@
-//! What excuses a row without a record, and what does not.
+//! Reasons that excuse a row without a record, and reasons that do not.
 
 use super::answer::{Answer, produce_again};
 use super::{NO, YES, advance, event, relay};
@@ -16,7 +16,7 @@ fn commit_times_tell_age_and_order_where_they_are_kept() {
     kafka().create_topic(&topic, 1, &[]);
     let [old, new] = ["1", "2"].map(|n| event("k", &format!("{{\"n\": {n}}}")));
     db.insert(std::slice::from_ref(&old));
-    // Commit times tell transactions apart that are more than a second apart.
+    // Commit times distinguish transactions that are more than a second apart.
     db.query("SELECT pg_sleep(2.1)", &[]);
     let between = &db.query("SELECT (now() - interval '1 second')::text", &[])[0];
     db.insert(std::slice::from_ref(&new));
@@ -64,7 +64,7 @@ fn compaction_excuses_only_what_has_a_later_record_of_its_key() {
     let answer = Answer::of(&config, &["--order-by", "number"]);
     answer.assert(YES, &[]);
     assert_eq!(answer.count("compacted"), 1);
-    // Nothing says which of two rows is the newest.
+    // No column determines which of two rows is the newest.
     Answer::of(&config, &[]).assert(NO, &[("missing", &first)]);
     assert_eq!(running.stop(), 0);
     db.insert(std::slice::from_ref(&third));

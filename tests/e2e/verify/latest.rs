@@ -31,7 +31,7 @@ fn sent(db: &Outbox, config: &Config, statements: &[&str]) {
     assert_eq!(relay.stop(), 0);
 }
 
-/// The last record of a key that has a value.
+/// Returns the last record of a key that has a value.
 fn last(db: &Outbox, key: &str) -> Record {
     let records = kafka().records(&topic(db, "things"));
     records.into_iter().rev().find(|record| record.key() == key && record.value.is_some()).unwrap()
@@ -100,7 +100,7 @@ fn what_is_lost_changed_or_reordered_is_named() {
     let config = with(config(&db, &[]), &[("outboxd.position.topic", "")]);
     let insert = "insert into things select n, 'name ' || n, null from generate_series(1, 8) n";
     sent(&db, &config, &[insert, "update things set name = 'new' where id = 2"]);
-    // Nobody sends these.
+    // These are never sent.
     db.execute("insert into things values (9, 'lost', null)");
     db.execute("update things set name = 'unsent' where id = 3");
     db.execute("delete from things where id = 4");
@@ -149,7 +149,7 @@ fn what_is_lost_changed_or_reordered_is_named() {
     assert_eq!(running.stop(), 0);
 }
 
-/// Keys and values by converters whose schemas a registry keeps.
+/// Returns the settings for keys and values by converters whose schemas are in a registry.
 fn registered(class: &str) -> Vec<(String, String)> {
     let sides = ["key.converter", "value.converter"];
     let of_side = |side: &str| {
@@ -186,7 +186,7 @@ fn what_a_registry_has_the_schemas_of_is_read_back() {
         let (key, value) = (bytes(&first.key), bytes(&last.value));
         kafka()
             .produce(BaseRecord::to(&first.topic).key(key.as_slice()).payload(value.as_slice()).partition(0));
-        // A schema that nobody knows, under the key of the fifth.
+        // An unknown schema, under the key of the fifth.
         let key = bytes(&records[4].key);
         kafka().produce(
             BaseRecord::to(&first.topic)
@@ -241,7 +241,7 @@ fn a_row_whose_record_says_that_it_is_gone_is_not_passed_over() {
     assert!(exit == USAGE && stderr.contains("a record that tells no row"), "{exit}: {stderr}");
 }
 
-/// An EventRouter takes the outbox, ExtractNewRecordState the other table.
+/// Returns a configuration in which an EventRouter processes the outbox, and ExtractNewRecordState the other table.
 fn routed(db: &Outbox) -> Config {
     let pattern = topic(db, "outbox").replace('.', "\\.");
     let chain = [
@@ -289,7 +289,7 @@ fn an_outbox_among_the_tables_is_compared_by_its_ids() {
     assert_eq!(of_outbox(&answer, "without_row"), Some(1));
     assert_eq!(answer.json["outbox"]["order"]["checked"], json!(true), "{:#}", answer.json);
 
-    // Nobody sends these.
+    // These are never sent.
     db.execute(&insert("6, 6"));
     db.execute("update outbox set payload = 'other' where id = 3");
     db.query("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", &[&db.name()]);
@@ -327,7 +327,7 @@ fn outboxes_with_routers_of_their_own_are_compared() {
     assert_eq!(answer.count("rows"), 2, "{:#}", answer.json);
     assert_eq!(answer.json["outbox"]["counts"]["rows"], 4, "{:#}", answer.json);
 
-    // Nobody sends these.
+    // These are never sent.
     db.execute(
         "update audit set body = 'other' where nr = 1; update outbox set payload = 'other' where id = 2",
     );
@@ -348,7 +348,7 @@ fn without_updates_the_rest_is_compared() {
     assert_eq!(["rows", "sent", "not_compared"].map(|of| answer.count(of)), [3, 3, 1], "{:#}", answer.json);
     let notes = answer.json["notes"].to_string();
     assert!(notes.contains("skipped.operations has u"), "{notes}");
-    // Nobody sends these.
+    // These are never sent.
     db.execute("insert into things values (6, 'lost', null); delete from things where id = 1");
     db.query("SELECT pg_replication_slot_advance($1, pg_current_wal_lsn())", &[&db.name()]);
     let running = Relay::start(&config);

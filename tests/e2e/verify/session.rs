@@ -31,10 +31,10 @@ fn the_session_of_the_docs_is_what_is_seen() {
         ("0d0c6f1e-8f0a-4c57-9d0e-5a1c6d9b7e21", lost.id.to_string()),
         ("orders", db.name().to_owned()),
     ];
-    assert_eq!(Session::of(PAGE, "A session").replay(&names), [0]);
+    assert_eq!(Session::of(PAGE, "Example session").replay(&names), [0]);
     db.insert(std::slice::from_ref(&lost));
     advance(&db);
     let _relay = Relay::start(&config);
     db.wait_until_streaming();
-    assert_eq!(Session::of(PAGE, "A row that is lost").replay(&names), [1]);
+    assert_eq!(Session::of(PAGE, "Example: a lost row").replay(&names), [1]);
 }

@@ -10,25 +10,25 @@ const PARTITIONED: &str =
      PARTITION BY LIST (aggregateid);
      CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES IN ('1')";
 
-/// A way in which rows were passed over without a word. `{name}` is the slot and the publication.
+/// A way in which rows were skipped silently. `{name}` is the slot and the publication.
 #[derive(Default)]
 struct Way {
     /// The table, when it is not the usual one.
     table: Option<&'static str>,
-    /// What is done before the row is written, and after it.
+    /// Statements before the row is written, and after it.
     before: &'static str,
     after: &'static str,
-    /// Where the row is written, when it is not `public.outbox`.
+    /// Table to which the row is written, when it is not `public.outbox`.
     written_to: Option<&'static str>,
-    /// What the run says that comes later.
+    /// Setting of the later run.
     setting: Option<(&'static str, &'static str)>,
 }
 
 const MADE_ANEW: &str = "SELECT pg_drop_replication_slot('{name}');
     SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')";
 
-/// A column is added, a column list, a partition is detached, a table is moved, the slot is made anew (by hand or by an
-/// instance that stood by), the publication is made anew, a row filter.
+/// Returns the ways: a column is added, a column list, a partition is detached, a table is moved, the slot is created
+/// again (by hand or by an instance that stood by), the publication is created again, a row filter.
 fn ways() -> [Way; 7] {
     [
         Way {

@@ -22,7 +22,7 @@ const PARAMETERS: char = '*';
 const DESCRIPTIONS: [u8; 2] = [b'T', b't'];
 
 impl Recording {
-    /// The folder of all recordings.
+    /// Returns the folder of all recordings.
     pub(crate) fn folder() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings")
     }
@@ -70,7 +70,7 @@ impl Recording {
         dropped
     }
 
-    /// The file, and the long texts that its answers name.
+    /// Returns the file, and the long texts that its answers name.
     fn text(&self) -> (String, BTreeMap<String, String>) {
         let (mut text, mut texts) = (String::new(), BTreeMap::new());
         for (name, value) in &self.facts {
@@ -132,17 +132,17 @@ impl Recording {
     }
 }
 
-/// The parameters that are the same in every run.
+/// Returns the parameters that are the same in every run.
 fn shared(parameters: &[Message]) -> impl Iterator<Item = &Message> {
     parameters.iter().filter(|message| !is_of_the_run(message))
 }
 
-/// Whether a message is a parameter with the name of the run's slot.
+/// Returns whether a message is a parameter with the name of the run's slot.
 fn is_of_the_run(message: &Message) -> bool {
     message.tag == PARAMETER && message.body.starts_with(b"application_name\0")
 }
 
-/// The messages of a line of an answer.
+/// Parses the messages of a line of an answer.
 fn messages(line: &str, texts: &BTreeMap<String, String>) -> Vec<Message> {
     let (tag, rest) = line.split_once(' ').unwrap_or((line, ""));
     let whole = |name: &str| {

@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 
 /// The protocol's number for CopyData's XLogData, with three positions in front of the pgoutput message.
 const XLOG_DATA: u8 = b'w';
@@ -24,19 +24,20 @@ impl Message {
         Self { tag: bytes[0], body: bytes[5..].to_vec() }
     }
 
-    /// The message as it is sent.
+    /// Returns the message as it is sent.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let length = u32::try_from(self.body.len() + 4).unwrap();
         [&[self.tag], &length.to_be_bytes()[..], &self.body].concat()
     }
 
-    /// The pgoutput message in XLogData.
+    /// Returns the pgoutput message in XLogData.
     pub(crate) fn pgoutput(&mut self) -> Option<&mut [u8]> {
         let is_xlog_data = self.tag == COPY_DATA && self.body.first() == Some(&XLOG_DATA);
         if is_xlog_data { self.body.get_mut(25..) } else { None }
     }
 
-    /// One line of a recording. Of a message of the stream the positions and times are numbers.
+    /// Returns the message as one line of a recording. In messages of the stream, positions and times are written as
+    /// numbers.
     pub(super) fn line(&self) -> String {
         let tag = char::from(self.tag);
         match (self.tag, self.body.split_first()) {
@@ -53,7 +54,7 @@ impl Message {
         }
     }
 
-    /// The message of such a line.
+    /// Parses the message of such a line.
     pub(super) fn of_line(line: &str) -> Self {
         let (tag, rest) = line.split_once(' ').unwrap_or((line, ""));
         let lsn = |text: &str| text.parse::<Lsn>().unwrap().get().to_be_bytes();
@@ -75,12 +76,12 @@ impl Message {
     }
 }
 
-/// Eight bytes in network order.
+/// Reads eight bytes in network order.
 pub(super) fn number(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes[..8].try_into().unwrap())
 }
 
-/// Bytes as text of one line: printable ASCII stays as it is.
+/// Escapes bytes as text of one line: printable ASCII stays as it is.
 pub(super) fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     let mut rest = bytes;
@@ -103,7 +104,7 @@ pub(super) fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of such a text.
+/// Returns the bytes of such a text.
 pub(super) fn unescape(text: &str) -> Vec<u8> {
     let mut rest = text.bytes();
     let mut bytes = Vec::with_capacity(text.len());

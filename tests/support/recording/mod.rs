@@ -44,7 +44,7 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// The backend that this startup message asks for.
+    /// Returns the backend that this startup message asks for.
     fn of_startup(body: &[u8]) -> Self {
         match body.windows(13).any(|part| part == b"\0replication\0") {
             true => Self::Walsender,

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use outboxd::internals::wal::Lsn;
+use pg_replication::wal::Lsn;
 
 use super::super::proxy::{Protocol, Proxy, Tamper, Toward};
 use super::message::{Message, number};
@@ -35,7 +35,7 @@ struct Tap {
 }
 
 impl Recorder {
-    /// In front of the server at this port of this machine.
+    /// Starts a recorder for the server at this port of this machine.
     pub(crate) fn start(server: u16) -> Self {
         let tape = Arc::<Mutex<Tape>>::default();
         let proxy = Proxy::start(Protocol::Postgres, server);
@@ -47,7 +47,7 @@ impl Recorder {
         Self { proxy, tape }
     }
 
-    /// Where the relay connects to.
+    /// Returns the port to which the relay connects.
     pub(crate) const fn port(&self) -> u16 {
         self.proxy.port()
     }

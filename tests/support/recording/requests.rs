@@ -16,7 +16,7 @@ pub(super) struct Requests {
     texts: BTreeMap<String, String>,
 }
 
-/// What is answered up to one ReadyForQuery.
+/// Messages that are answered up to one ReadyForQuery.
 #[derive(Debug)]
 pub(super) struct Request {
     /// One line for each message.
@@ -26,7 +26,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Whether it only closes statements and portals. When a client does this depends on chance.
+    /// Returns whether the request only closes statements and portals. The time at which a client does this depends on
+    /// chance.
     pub(super) fn only_closes(&self) -> bool {
         self.text.lines().all(|line| line == "C")
     }
@@ -82,7 +83,7 @@ impl Requests {
     }
 }
 
-/// The text itself, or in the place of a long one its digest.
+/// Returns the text itself, or the digest of a long one.
 pub(super) fn short(text: &str) -> String {
     if text.len() <= INLINE_MAX && !text.starts_with('#') {
         return text.to_owned();

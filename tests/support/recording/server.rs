@@ -64,7 +64,7 @@ impl RecordedServer {
         self.port
     }
 
-    /// The highest position that the relay has reported as flushed.
+    /// Returns the highest position that the relay has reported as flushed.
     pub(crate) fn flushed(&self) -> u64 {
         self.state.flushed.load(Ordering::Relaxed)
     }
@@ -138,7 +138,7 @@ impl Connection {
         self.client.write_all(&bytes)
     }
 
-    /// Reads a message whose length stands behind so many bytes.
+    /// Reads a message whose length follows `head` bytes.
     fn read(&mut self, head: usize) -> std::io::Result<Vec<u8>> {
         let mut bytes = vec![0; head + 4];
         self.client.read_exact(&mut bytes)?;
@@ -171,7 +171,7 @@ fn ready() -> Message {
     Message { tag: b'Z', body: b"I".to_vec() }
 }
 
-/// XX000 is retried, and in the end it is exit code 4.
+/// Returns an error with SQLSTATE XX000, which is retried and finally leads to exit code 4.
 fn refusal() -> Message {
     let fields = b"SERROR\0VERROR\0CXX000\0Mthis request is not in the recording\0\0";
     Message { tag: b'E', body: fields.to_vec() }

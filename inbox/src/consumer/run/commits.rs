@@ -5,27 +5,34 @@ use std::time::Instant;
 
 use super::{Ended, GIVE_BACK_WITHIN, Loop};
 use crate::consumer::handler::Handler;
+use crate::consumer::offsets::Stored;
 use crate::consumer::telemetry::Operation;
-use crate::core::PartitionId;
+use crate::core::{Input, PartitionId, Tenure};
 use crate::kafka::InboxContext;
 use crate::postgres::Tenancy;
 
 impl<H: Handler, C: InboxContext> Loop<H, C> {
-    /// One commit at a time: they must not overtake each other. Invariant: Kafka is never told of an offset before PostgreSQL has
-    /// stored it. So an offset of Kafka that is beyond the stored one tells that the database has lost transactions.
+    /// Starts a commit unless one is running: commits must not overtake each other. Invariant: an offset is committed to
+    /// Kafka only after PostgreSQL has stored it. So a Kafka offset beyond the stored one means that the database has lost
+    /// transactions.
     pub(super) fn commit(&mut self) {
         let commits = self.core.commits(Instant::now());
         if self.is_committing || commits.is_empty() {
             return;
         }
         self.is_committing = true;
-        let ends = self.held_ends(commits.iter().map(|commit| (&commit.partition, commit.end)));
+        let (tenures, ends) = self.held_ends(commits.iter().map(|commit| (&commit.partition, commit.end)));
         let (committer, context, connection) =
             (self.kafka.committer(), Arc::clone(&self.context), self.idle.pop());
         self.tasks.spawn(async move {
-            let (is_stored, connection) = context.store_offsets(connection, &ends).await;
-            if !is_stored {
-                return Ended::Commit(Vec::new(), false, connection);
+            let (stored, connection) = context.store_offsets(connection, &ends).await;
+            match stored {
+                Stored::All => {}
+                Stored::Nothing => return Ended::Commit(Vec::new(), false, connection),
+                Stored::ElsewhereTaken(moved) => {
+                    let moved = moved.into_iter().filter_map(|index| tenures.get(index).cloned()).collect();
+                    return Ended::Moved(moved, connection);
+                }
             }
             let telemetry = context.telemetry.clone();
             let committed = tokio::task::spawn_blocking(move || {
@@ -40,29 +47,39 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         });
     }
 
-    /// These ends with how the partitions are held.
-    fn held_ends<'i>(&self, ends: impl Iterator<Item = (&'i PartitionId, i64)>) -> Vec<(Tenancy, i64)> {
-        let held = |id: &PartitionId| {
-            self.tenancies
-                .iter()
-                .find(|(tenure, _)| tenure.partition == *id)
-                .map(|(_, tenancy)| tenancy.clone())
-        };
-        ends.filter_map(|(id, end)| Some((held(id)?, end))).collect()
+    /// Returns these ends with the tenures and tenancies of their partitions. Partitions that are not held are skipped.
+    fn held_ends<'i>(
+        &self,
+        ends: impl Iterator<Item = (&'i PartitionId, i64)>,
+    ) -> (Vec<Tenure>, Vec<(Tenancy, i64)>) {
+        let held = |id: &PartitionId| self.tenancies.iter().find(|(tenure, _)| tenure.partition == *id);
+        let ends = ends.filter_map(|(id, end)| {
+            let (tenure, tenancy) = held(id)?;
+            Some((tenure.clone(), (tenancy.clone(), end)))
+        });
+        ends.unzip()
     }
 
-    /// Remembers what is committed of a partition when it is taken away: what is stored.
+    /// Takes partitions again that were taken in another incarnation of the database.
+    pub(super) fn take_moved(&mut self, moved: Vec<Tenure>) {
+        for tenure in moved {
+            self.stored.remove(&tenure.partition);
+            self.turn(Input::Moved(tenure));
+        }
+    }
+
+    /// Sets the offsets that the Kafka consumer commits when a partition is revoked: those that PostgreSQL has stored.
     pub(super) fn set_ends(&self) {
         self.kafka.set_ends(self.stored.iter().map(|(id, end)| (id, *end)));
     }
 
-    /// Stores the last offsets. Returns those that Kafka may be told.
+    /// Stores the last offsets. Returns those that may be committed to Kafka.
     pub(super) async fn store_last(&mut self) -> Vec<(PartitionId, i64)> {
         let ends: Vec<(PartitionId, i64)> = self.core.ends().map(|(id, end)| (id.clone(), end)).collect();
-        let held = self.held_ends(ends.iter().map(|(id, end)| (id, *end)));
+        let (_, held) = self.held_ends(ends.iter().map(|(id, end)| (id, *end)));
         let store = self.context.store_offsets(self.idle.pop(), &held);
         match tokio::time::timeout(GIVE_BACK_WITHIN, store).await {
-            Ok((true, connection)) => {
+            Ok((Stored::All, connection)) => {
                 self.keep(connection);
                 ends
             }
@@ -70,9 +87,9 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         }
     }
 
-    /// The last time. Behind one that is on its way.
+    /// Commits the last offsets, behind any commit in progress.
     pub(super) async fn commit_last(self, ends: Vec<(PartitionId, i64)>, deadline: tokio::time::Instant) {
-        // Kafka takes the partitions away when the consumer is closed.
+        // Kafka revokes the partitions when the consumer is closed.
         self.kafka.set_ends(ends.iter().map(|(id, end)| (id, *end)));
         let committer = self.kafka.committer();
         let commit = move || committer.commit(ends.iter().map(|(id, end)| (id, *end)));

@@ -36,7 +36,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         });
     }
 
-    /// Reports the handlers that do not return: their workers handle nothing else.
+    /// Logs the handlers that have not returned: their workers handle nothing else.
     fn report_slow(&mut self) {
         let now = Instant::now();
         for work in self.at_work.values_mut().filter(|work| work.report_at <= now) {

@@ -7,20 +7,20 @@ use super::*;
 
 const EVENTS: i64 = 40;
 
-/// What outlives the process: what PostgreSQL remembers of the partition.
+/// State that outlives the process: the contents of PostgreSQL for the partition.
 #[derive(Default)]
 struct Remembered {
     done: BTreeSet<i64>,
     dead: BTreeSet<i64>,
-    /// The events at which handlers may have been.
+    /// Offsets of the events at which handlers may have been.
     range: Range<i64>,
     begun: BTreeMap<i64, u32>,
-    /// The parked events, with how often they had been begun when they were parked.
+    /// Offsets of the parked events, each with its number of crashes at the time of parking.
     table: BTreeMap<i64, u32>,
 }
 
 impl Remembered {
-    /// What is written down before a handler begins: the next events too, unless the event is under suspicion.
+    /// Stores the mark of a job before its handler begins. The mark includes the next events, unless the event is a suspect.
     fn mark(&mut self, job: &Job, marked_until: &mut i64) {
         if let [event] = job.events.as_slice()
             && (job.begun > 0 || job.is_parked)
@@ -40,7 +40,7 @@ impl Remembered {
     }
 }
 
-/// A process, until all is done or a handler ends it.
+/// Runs a process until all events have ended or a handler ends the process.
 fn live(remembered: &mut Remembered, options: &Options, crashers: &BTreeSet<i64>, rng: &mut fastrand::Rng) {
     let suspects = Suspects::new(remembered.range.clone(), remembered.begun.clone());
     let mut world = World::new(options.clone(), 0);
@@ -95,7 +95,7 @@ fn live(remembered: &mut Remembered, options: &Options, crashers: &BTreeSet<i64>
             continue;
         }
         let job = running.swap_remove(rng.usize(..running.len()));
-        // What was done or given up before is not handled again.
+        // Events that were done or given up before are not handled again.
         let is_new = |offset: &i64| !remembered.done.contains(offset) && !remembered.dead.contains(offset);
         let offsets: Vec<i64> = job.events.iter().map(|event| event.offset).filter(is_new).collect();
         if offsets.iter().any(|offset| crashers.contains(offset)) {
@@ -111,8 +111,8 @@ fn live(remembered: &mut Remembered, options: &Options, crashers: &BTreeSet<i64>
 }
 
 proptest! {
-    /// However many events end the process, and whichever are begun beside them: they become dead letters, each for six ends
-    /// of the process at most, and no other event does. Each waits three times before that.
+    /// Any number of events that end the process become dead letters, after at most six crashes each, and no other event does,
+    /// whichever events run beside them. Each waits three times before that.
     #[test]
     fn a_neighbour_that_ends_the_process_makes_no_dead_letter_of_a_sane_event(
         crashers in prop::collection::btree_set(0..EVENTS, 0..5),

@@ -1,4 +1,4 @@
-//! One bad event never stops the others.
+//! Tests of the rule that one bad event never blocks the other ones.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn guarded(workers: usize) -> Options {
     Options { failures_in_a_row_max: 3, workers: NonZeroUsize::new(workers).unwrap(), ..options() }
 }
 
-/// Fails all jobs until nothing is begun any more.
+/// Fails all jobs until no job is begun any more. Returns the number of failed jobs.
 fn fail_all(world: &mut World) -> usize {
     let mut failures = 0;
     loop {
@@ -23,7 +23,7 @@ fn fail_all(world: &mut World) -> usize {
     }
 }
 
-/// Invariant: poison neither counts nor waits.
+/// Invariant: a poison event is not counted as a failure and does not wait.
 #[test]
 fn many_poison_events_are_given_up_at_once_and_the_others_are_handled() {
     let mut world = World::new(guarded(1), 1);
@@ -55,11 +55,11 @@ fn a_poison_event_is_given_up_while_everything_else_fails() {
     world.pass(Duration::from_secs(6));
     let next = world.jobs().remove(0);
     world.end(&next, Outcome::Done);
-    // The guard is closed: the others follow.
+    // The guard is closed, and the other events follow.
     assert_eq!(world.jobs().len(), 1);
 }
 
-/// Invariant: events that always fail do not keep the others from being tried.
+/// Invariant: events that always fail do not prevent attempts at the other events.
 #[test]
 fn a_failed_trial_goes_behind_those_that_have_not_been_tried() {
     let mut world = World::new(guarded(8), 1);
@@ -101,8 +101,8 @@ fn an_outage_gives_up_few_events_that_have_one_attempt() {
     assert!(given_up < 3, "{given_up} events were given up");
 }
 
-/// Invariant: what PostgreSQL ends to resolve a conflict is repeated at once and not charged, as long as it does not repeat for
-/// ever.
+/// Invariant: an attempt that PostgreSQL ends to resolve a conflict is repeated at once and not charged, as long as it does not
+/// repeat forever.
 #[test]
 fn a_deadlock_is_repeated_at_once_and_charged_only_when_it_stays() {
     let mut world = World::new(options(), 1);
@@ -120,7 +120,7 @@ fn a_deadlock_is_repeated_at_once_and_charged_only_when_it_stays() {
     assert_eq!(world.jobs().remove(0).attempt, 2);
 }
 
-/// Invariant: an event that breaks its connection keeps no other one waiting.
+/// Invariant: an event that breaks its connection does not delay other events.
 #[test]
 fn a_broken_connection_lets_the_others_go_on() {
     let mut world = World::new(guarded(1), 1);

@@ -4,11 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What happens to a job, or beside it.
+/// Step of the model: something that happens to a job or beside it.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Receive,
-    /// A handler has ended, and its transaction has not.
+    /// A handler has returned, and its transaction has not ended.
     Committing,
     Done,
     Failed,
@@ -19,15 +19,15 @@ enum Step {
     Taken,
     /// Events are written to the table and read from it.
     Table,
-    /// PostgreSQL is away when that is tried.
+    /// PostgreSQL does not answer reads and writes of the table.
     NoTable,
     Pass,
-    /// Offsets are sent to Kafka, unless some are on their way.
+    /// Offsets are sent to Kafka, unless a commit is in flight.
     Commit,
     /// Kafka has answered.
     Accepted,
     Refused,
-    /// The partition is revoked and assigned again; it is read from where it was committed.
+    /// The partition is revoked and assigned again, and is read from the committed offset.
     Rebalance,
     /// An operator takes the partition for a moment, and removes the first parked event, or makes all of them due.
     Operate,
@@ -55,21 +55,21 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One partition with a log, a database that knows what is done, and everything that is under way.
+/// Model of one partition: its log, the database with the events done, and all work in flight.
 struct Model {
     world: World,
     log: Vec<u8>,
     next: i64,
-    /// What Kafka has, and what is on its way there.
+    /// Offset that Kafka has, and the commits in flight.
     committed: i64,
     commits: Option<Vec<Commit>>,
-    /// Which events have ended, by offset. An event that comes again is done at once, as the ids say.
+    /// Offsets of the events that have ended. A repeated event is done at once, because its id is stored.
     ended: HashMap<i64, ()>,
     by_key: HashMap<u8, Vec<i64>>,
-    /// With whether the handler has ended.
+    /// Running jobs, each with a flag that its handler has returned.
     running: Vec<(Job, bool)>,
     dying: Vec<Surrender>,
-    /// The table of parked events: by offset, since when they may be handled and how often they have failed.
+    /// Table of parked events: for each offset the time from which the event may be handled, and the number of its failures.
     table: BTreeMap<i64, (Instant, u32)>,
     parks: Vec<Park>,
     loads: Vec<Load>,
@@ -130,7 +130,7 @@ impl Model {
         }
     }
 
-    /// Answers what was asked of the table.
+    /// Answers the pending reads and writes of the table.
     fn table(&mut self, is_there: bool) {
         for park in std::mem::take(&mut self.parks) {
             if is_there {
@@ -210,7 +210,7 @@ impl Model {
         self.absorb();
     }
 
-    /// What is at work is waited for, as the lock in PostgreSQL does, and is refused.
+    /// Lets an operator change the table. As with the lock in PostgreSQL, jobs in progress end first; they are refused.
     fn operate(&mut self, pick: usize) {
         let Some(tenure) = self.world.core.waiting(false).next().cloned() else { return };
         while !self.running.is_empty() {
@@ -229,7 +229,8 @@ impl Model {
         self.world.turn(Input::Lost(tenure));
     }
 
-    /// What is at work is waited for, as the lock in PostgreSQL does, and what is on its way to Kafka.
+    /// Revokes the partition and assigns it again. As with the lock in PostgreSQL, jobs in progress and commits in flight end
+    /// first.
     fn rebalance(&mut self) {
         self.world.turn(Input::Revoked(partition(0)));
         self.answer(true);
@@ -247,8 +248,8 @@ impl Model {
 }
 
 proptest! {
-    /// However handlers end and partitions move: the events of a key end in their order, nothing is committed that has not
-    /// ended, and in the end everything has.
+    /// Handlers end and partitions move in any way: the events of a key end in their order, no offset is committed before its event
+    /// has ended, and finally all events have ended.
     #[test]
     fn keys_keep_their_order_and_nothing_is_lost(
         log in prop::collection::vec(0..4_u8, 1..30),
@@ -287,7 +288,7 @@ proptest! {
                 model.step(step, 0);
             }
         }
-        // The first may be an answer to what was sent before.
+        // The first answer may be for an earlier commit.
         for step in [Step::Accepted, Step::Commit, Step::Accepted] {
             model.step(step, 0);
         }

@@ -74,12 +74,12 @@ fn a_key_waits_behind_its_dead_letter_until_it_is_released() {
     assert_eq!(offsets(&world.jobs()), [vec![1]]);
 }
 
-/// A parked event of key `a`.
+/// Returns a parked event of key `a`, with a wait in seconds.
 fn parked(offset: i64, wait: u64) -> ParkedEvent {
     ParkedEvent { key: Some(vec![b'a']), offset, wait: Some(Duration::from_secs(wait)) }
 }
 
-/// The partition was lost, and is taken again with these parked events.
+/// Loses the partition and takes it again with these parked events.
 fn take_again(world: &mut World, parked: Vec<ParkedEvent>) {
     let tenure = world.core.waiting(true).next().unwrap().clone();
     world.turn(Input::Lost(tenure));

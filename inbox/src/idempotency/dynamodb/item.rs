@@ -7,7 +7,7 @@ use super::super::key::Key;
 use super::super::record::{Record, State};
 use super::table::{Attribute, Item, Update};
 
-/// The claim's item as long as it has not ended. What was expired may be there still.
+/// Condition that the item still belongs to the claim. DynamoDB deletes expired items later, so an expired one may still exist.
 const IS_CLAIMED: &str =
     "claimed_by = :owner AND fence = :fence AND record_state = :started AND expires > :now";
 
@@ -17,7 +17,7 @@ const SET_ALL: &str = "SET record_state = :state, claimed_by = :owner, fence = :
 const IS_AS_BEFORE: &str = "record_state = :old_state AND claimed_by = :old_owner AND fence = :old_fence \
      AND lease_end = :old_lease_end";
 
-/// Writes a record that has just begun, in the place of the one that was found.
+/// Returns the update that writes a record that has just begun in the place of the record that was found.
 pub(super) fn begin(key: &Key, record: &Record, found: Option<&Record>) -> Update {
     let mut values = Item::new();
     put(&mut values, "", record);
@@ -62,7 +62,7 @@ pub(super) fn finish(claim: &Claim, now: Duration, ending: &Outcome, keep: Durat
     Update { id: id(&claim.key), expression, condition: IS_CLAIMED.to_owned(), values }
 }
 
-/// The record in an item; `None` when it is something else.
+/// Reads the record in an item; `None` if the item is not a record.
 pub(super) fn read(item: &Item) -> Option<Record> {
     let text =
         |name: &str| if let Attribute::Text(text) = item.get(name)? { Some(text.as_str()) } else { None };
@@ -113,7 +113,7 @@ fn of(claim: &Claim, now: Duration) -> Item {
     .into()
 }
 
-/// The length keeps `a:b` of `c` apart from `b` of `c:a`.
+/// Returns the partition key of a record. The length distinguishes the key `a:b` in scope `c` from the key `b` in scope `c:a`.
 fn id(key: &Key) -> String {
     format!("{}:{}:{}", key.scope().len(), key.scope(), key.name())
 }
@@ -122,7 +122,7 @@ fn micros(time: Duration) -> i64 {
     i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// What DynamoDB takes for the time to live, rounded up.
+/// Returns the time in seconds, rounded up, as DynamoDB requires it for the time to live.
 fn seconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis().div_ceil(1000)).unwrap_or(i64::MAX)
 }

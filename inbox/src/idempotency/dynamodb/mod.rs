@@ -1,9 +1,9 @@
 //! Records in DynamoDB: an item for each key, and conditional writes.
 //!
-//! Nothing of AWS is built for it: the service has its own client, and gives it as a [`Table`], which has one call.
+//! This module does not depend on the AWS SDK: the service wraps its own client in a [`Table`], which has a single call.
 //!
-//! DynamoDB does not tell the time, so the clocks of the services are compared with each other. Leases are written longer by
-//! what these may differ.
+//! DynamoDB does not return its time, so the clocks of the services are compared with each other. Each lease is stored with an extra 2 s
+//! for the difference between these clocks.
 
 mod item;
 mod store;

@@ -9,23 +9,23 @@ use super::table::{Table, Update, Updated};
 
 const STORE: &str = "DynamoDB";
 
-/// How far the clocks of the services may be apart.
+/// Maximum difference between the clocks of the services.
 const CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(2);
 
-/// How often a begin is sent when others change the item in between.
+/// Maximum number of attempts at a begin, if other owners change the item in between.
 const ASKS_MAX: u32 = 4;
 
-/// Records in DynamoDB. A new request costs two round trips, a repeat one, a take-over three.
+/// Records in DynamoDB. A new request takes two round trips, a repeat takes one, a take-over takes three.
 ///
-/// A lease is given back by the clock of whoever takes it over. It lasts two seconds longer than it is asked for, and clocks
-/// that differ by more than that can let two work at a time. The second one's fence is the greater one nevertheless.
+/// The end of a lease is checked with the clock of the service that takes over. Each lease is stored two seconds longer than requested.
+/// Clocks that differ by more than that can let two owners work at the same time; the fence of the second one is still the greater one.
 #[derive(Debug)]
 pub struct DynamoDbStore<T> {
     table: T,
 }
 
 impl<T: Table> DynamoDbStore<T> {
-    /// In this table.
+    /// Creates a store in this table.
     #[must_use]
     pub fn new(table: T) -> Self {
         Self { table }
@@ -49,7 +49,7 @@ impl<T: Table> Store for DynamoDbStore<T> {
                 Updated::Refused(item) => found = read(item)?,
             }
         }
-        // Others begin and end it all the time.
+        // Other owners changed the item during each attempt.
         Ok(BeginOutcome::InFlight { left: Duration::ZERO })
     }
 
@@ -69,7 +69,7 @@ impl<T: Table> Store for DynamoDbStore<T> {
     ) -> Result<FinishOutcome, StoreError> {
         match self.update("finish", item::finish(claim, now(), ending, keep)).await? {
             Updated::Done => Ok(FinishOutcome::Written),
-            // Perhaps because it was told before.
+            // The outcome may have been stored by an earlier call.
             Updated::Refused(item) => Ok(Record::finish(&mut read(item)?, now(), claim, ending, keep)),
         }
     }

@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::future::Future;
 
-/// A table of DynamoDB whose partition key is the text `id`. `expires` is for its time to live.
+/// DynamoDB table whose partition key is the text `id`, with the attribute `expires` for its time to live.
 ///
-/// With `aws-sdk-dynamodb`, a call is this:
+/// With `aws-sdk-dynamodb`, a call looks like this:
 ///
 /// ```ignore
 /// let updated = client.update_item().table_name("records")
@@ -23,17 +23,17 @@ use std::future::Future;
 /// }
 /// ```
 pub trait Table: Send + Sync + 'static {
-    /// Calls `UpdateItem`.
+    /// Calls `UpdateItem`. A condition that does not hold is no error, but [`Updated::Refused`].
     fn update(
         &self,
         update: Update,
     ) -> impl Future<Output = Result<Updated, Box<dyn Error + Send + Sync>>> + Send;
 }
 
-/// An item, by the names of its attributes.
+/// Item, by the names of its attributes.
 pub type Item = BTreeMap<String, Attribute>;
 
-/// An attribute of an item.
+/// Attribute of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attribute {
     /// `S`.
@@ -44,10 +44,10 @@ pub enum Attribute {
     Bytes(Vec<u8>),
 }
 
-/// What `UpdateItem` is asked for.
+/// Parameters of `UpdateItem`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
-    /// The partition key, `id`.
+    /// Partition key, `id`.
     pub id: String,
     /// `UpdateExpression`.
     pub expression: String,
@@ -57,11 +57,11 @@ pub struct Update {
     pub values: Item,
 }
 
-/// What `UpdateItem` answers.
+/// Result of `UpdateItem`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Updated {
-    /// The item is as it was asked for.
+    /// The item was updated.
     Done,
-    /// The condition does not hold; with the item as it is, when there is one.
+    /// The condition does not hold; with the current item, if there is one.
     Refused(Option<Item>),
 }

@@ -7,8 +7,8 @@ use tokio::sync::Mutex;
 use super::statements;
 use crate::postgres::{Connector, Error, Session};
 
-/// A few connections, opened when they are needed and again when they were lost. Statements take turns among them, many at a
-/// time on each.
+/// Fixed number of connections, opened on first use and reopened after a loss. Statements are distributed round robin, many at a time on
+/// each connection.
 #[derive(Debug)]
 pub(super) struct Connections {
     connector: Connector,
@@ -16,7 +16,7 @@ pub(super) struct Connections {
     next: AtomicUsize,
 }
 
-/// A connection with its prepared statements.
+/// Connection with its prepared statements.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) session: Session,

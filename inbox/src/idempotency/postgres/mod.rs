@@ -1,7 +1,7 @@
 //! Records in PostgreSQL: a row for each key.
 //!
-//! What tells one round trip from two: a statement that may change the row and one that reads it are sent together. No
-//! statement waits for a transaction in which a claim is being finished, since others wait behind it on its connection.
+//! A statement that may change the row and one that reads it are sent together, which takes one round trip and not two. No statement waits
+//! for a transaction in which a claim is being finished, since other statements wait behind it on its connection.
 
 mod connections;
 mod purge;

@@ -8,7 +8,7 @@ use super::connections::Connections;
 use super::statements::{PURGE, PURGED_MAX};
 use crate::postgres::Error;
 
-/// Deletes records whose time is over now and then, in a task that ends with this value.
+/// Periodic deletion of expired records, in a task that ends with this value.
 #[derive(Debug)]
 pub(super) struct Purger {
     connections: Arc<Connections>,
@@ -21,10 +21,10 @@ impl Purger {
         Self { connections, every, task: Mutex::default() }
     }
 
-    /// Unless it has been started, in the runtime of the caller.
+    /// Starts the task in the runtime of the caller, unless it is running.
     pub(super) fn start(&self) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that has ended with its runtime.
+        // Remove a task that has ended with its runtime.
         while task.try_join_next().is_some() {}
         if task.is_empty() {
             task.spawn(purge_every(Arc::clone(&self.connections), self.every));
@@ -45,7 +45,8 @@ async fn purge_every(connections: Arc<Connections>, every: Duration) {
 }
 
 impl Connections {
-    /// So many at a time that nobody waits for long; how many.
+    /// Deletes expired records, in batches that are small enough not to block other statements for long. Returns the number of deleted
+    /// records.
     pub(super) async fn purge(&self) -> Result<u64, Error> {
         let open = self.get().await?;
         let mut purged = 0;

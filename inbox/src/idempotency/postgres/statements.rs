@@ -1,10 +1,11 @@
-//! The SQL of the records. Times are those of PostgreSQL's clock.
+//! SQL statements of the records. Times are those of PostgreSQL's clock.
 
 pub(super) const SCHEMA: &str = include_str!("schema.sql");
 
-/// Scope, key, owner, fingerprint, seconds of the lease, seconds to keep.
+/// Begins a record, unless it cannot be begun now; returns fence and attempts. Parameters: scope, key, owner, fingerprint, seconds of the
+/// lease, seconds to store the record.
 ///
-/// A row that is locked is left alone: whoever finishes it holds it until the effect is committed.
+/// A locked row is skipped: the transaction that finishes it locks it until the effect is committed.
 pub(super) const BEGIN: &str = "WITH free AS (\
      SELECT FROM idempotency_records WHERE scope = $1 AND key = $2 AND (expires_at <= clock_timestamp() \
      OR fingerprint = $4 AND (state = 'open' \
@@ -27,12 +28,12 @@ pub(super) const BEGIN: &str = "WITH free AS (\
      ON CONFLICT DO NOTHING RETURNING fence, attempts\
  ) SELECT fence, attempts FROM taken UNION ALL SELECT fence, attempts FROM new";
 
-/// Scope, key, fingerprint. Why it could not be begun.
+/// Reads why a record could not be begun. Parameters: scope, key, fingerprint.
 pub(super) const FIND: &str = "SELECT state, fingerprint = $3, answer, \
      extract(epoch FROM lease_end - clock_timestamp())::float8 FROM idempotency_records \
      WHERE scope = $1 AND key = $2 AND expires_at > clock_timestamp()";
 
-/// Scope, key, owner, fence, seconds of the lease. A row that is locked is just being finished: that is not changed.
+/// Extends a lease. Parameters: scope, key, owner, fence, seconds of the lease. A locked row is being finished, and is not changed.
 pub(super) const EXTEND: &str = "WITH mine AS (\
      SELECT FROM idempotency_records WHERE scope = $1 AND key = $2 AND owner = $3 AND fence = $4 AND state = 'started' \
      AND expires_at > clock_timestamp() FOR UPDATE SKIP LOCKED\
@@ -40,13 +41,14 @@ pub(super) const EXTEND: &str = "WITH mine AS (\
      expires_at = greatest(expires_at, clock_timestamp() + $5::float8 * interval '1 second') \
      FROM mine WHERE r.scope = $1 AND r.key = $2";
 
-/// Scope, key, owner, fence. What it is in when it could not be extended; no row when the claim is over.
+/// Reads the state of a record that could not be extended; returns no row if the claim has ended. Parameters: scope, key, owner, fence.
 pub(super) const HELD: &str = "SELECT state FROM idempotency_records WHERE scope = $1 AND key = $2 AND owner = $3 \
      AND fence = $4 AND expires_at > clock_timestamp()";
 
-/// Scope, key, owner, fence, state, answer, seconds to keep. The state before; no row when the claim is over.
+/// Finishes a record and returns its previous state; returns no row if the claim has ended. Parameters: scope, key, owner, fence, state,
+/// answer, seconds to store the record.
 ///
-/// The row stays locked until the transaction ends: others cannot take it over any more.
+/// The row is locked until the transaction ends: no other owner can take it over.
 pub(super) const FINISH: &str = "WITH mine AS (\
      SELECT state FROM idempotency_records WHERE scope = $1 AND key = $2 AND owner = $3 AND fence = $4 \
      AND expires_at > clock_timestamp() FOR UPDATE\
@@ -56,10 +58,10 @@ pub(super) const FINISH: &str = "WITH mine AS (\
      FROM mine WHERE mine.state = 'started' AND r.scope = $1 AND r.key = $2\
  ) SELECT state FROM mine";
 
-/// Records that are deleted with one statement.
+/// Maximum number of records that one statement deletes.
 pub(super) const PURGED_MAX: i64 = 1000;
 
-/// Deletes records whose time is over. Others may be at the same; each takes what the others have not. `now()` can be looked
-/// up in the index, `clock_timestamp()` cannot.
+/// Deletes expired records. Several processes may do so at the same time; each skips the rows that another one has locked. The index can be
+/// used with `now()`, but not with `clock_timestamp()`.
 pub(super) const PURGE: &str = "DELETE FROM idempotency_records WHERE ctid = ANY (ARRAY(\
      SELECT ctid FROM idempotency_records WHERE expires_at <= now() LIMIT $1 FOR UPDATE SKIP LOCKED))";

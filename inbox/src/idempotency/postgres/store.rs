@@ -17,17 +17,17 @@ use crate::postgres::Connector;
 
 const STORE: &str = "PostgreSQL";
 
-/// How often a begin is sent when the row changes between its two statements.
+/// Maximum number of attempts at a begin, if the row changes between its two statements.
 const ASKS_MAX: u32 = 3;
 
-/// Connections that are opened at most unless it is said.
+/// Default number of connections.
 const CONNECTIONS_MAX: usize = 4;
 
-/// How often records whose time is over are deleted unless it is said.
+/// Default interval of the deletion of expired records.
 const PURGE_EVERY: Duration = Duration::from_secs(60);
 
-/// Records in PostgreSQL. With [`PostgresStore::finish_in`] the answer is written in the transaction of the effect: both are
-/// committed, or neither.
+/// Records in PostgreSQL. [`PostgresStore::finish_in`] stores the answer in the transaction of the effect: both are committed, or neither
+/// is.
 #[derive(Debug)]
 pub struct PostgresStore {
     connections: Arc<Connections>,
@@ -35,13 +35,13 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Through connections of its own, four at most.
+    /// Creates a store with up to four connections of its own.
     #[must_use]
     pub fn new(connector: Connector) -> Self {
         Self::with_connections(connector, NonZeroUsize::new(CONNECTIONS_MAX).unwrap_or(NonZeroUsize::MIN))
     }
 
-    /// Through so many connections of its own at most.
+    /// Creates a store with up to this number of connections of its own.
     #[must_use]
     pub fn with_connections(connector: Connector, connections: NonZeroUsize) -> Self {
         let connections = Arc::new(Connections::new(connector, connections));
@@ -49,25 +49,25 @@ impl PostgresStore {
         Self { connections, purger }
     }
 
-    /// How often records whose time is over are deleted, each minute unless it is said, as long as this store is there and has
-    /// been asked for something.
+    /// Sets the interval at which expired records are deleted, one minute by default. The deletion starts with the first request that
+    /// begins, and ends when this store is dropped.
     #[must_use]
     pub fn purge_every(mut self, every: Duration) -> Self {
         self.purger = Purger::new(Arc::clone(&self.connections), every);
         self
     }
 
-    /// Makes the tables, unless they are there.
+    /// Creates the tables, unless they exist.
     ///
     /// # Errors
     ///
-    /// When PostgreSQL cannot be reached, or does not let the user make tables.
+    /// When PostgreSQL cannot be reached, or the role has no right to create tables.
     pub async fn create_tables(&self) -> Result<(), crate::Error> {
         Ok(self.connections.connector().create(SCHEMA, "make the tables of the records").await?)
     }
 
-    /// Finishes a claim in a transaction of the service's own. When the claim is over, [`FinishOutcome::Fenced`] is told: then the
-    /// transaction must be rolled back, because another one may do the same.
+    /// Finishes a claim in a transaction of the service. If it returns [`FinishOutcome::Fenced`], the claim has ended, and the transaction
+    /// must be rolled back, because another owner may do the same work.
     ///
     /// # Errors
     ///
@@ -82,7 +82,8 @@ impl PostgresStore {
         finish(transaction, FINISH, claim, ending, keep).await
     }
 
-    /// Deletes the records whose time is over, a thousand at a time; how many. It is done in the background too.
+    /// Deletes expired records, a thousand at a time, and returns the number of deleted records. The store also does this in the
+    /// background.
     ///
     /// # Errors
     ///
@@ -91,7 +92,7 @@ impl PostgresStore {
         self.connections.purge().await.map_err(failed("purge"))
     }
 
-    /// Once. `None` when the row has changed in between.
+    /// Attempts to begin once. Returns `None` if the row has changed in between.
     async fn try_begin(&self, key: &Key, entry: &BeginRequest) -> Result<Option<BeginOutcome>, StoreError> {
         let doing = "begin";
         let open = self.connections.get().await.map_err(failed(doing))?;
@@ -101,7 +102,7 @@ impl PostgresStore {
         let begin: [&(dyn ToSql + Sync); 6] = [&scope, &name, &owner, &fingerprint, &lease, &keep];
         let find: [&(dyn ToSql + Sync); 3] = [&scope, &name, &fingerprint];
         let client = open.session.client();
-        // Both are sent before the first is answered.
+        // Both are sent before the first answer arrives.
         let (begun, found) =
             tokio::join!(client.query_opt(&open.begin, &begin), client.query_opt(&open.find, &find));
         if let Some(row) = begun.map_err(failed(doing))? {
@@ -121,7 +122,7 @@ impl Store for PostgresStore {
                 return Ok(begun);
             }
         }
-        // Others begin and end it all the time.
+        // Other owners changed the row during each attempt.
         Ok(BeginOutcome::InFlight { left: Duration::ZERO })
     }
 
@@ -192,7 +193,7 @@ fn claim(row: &Row, key: &Key, entry: &BeginRequest) -> Result<Claim, tokio_post
     Ok(Claim { key: key.clone(), owner: entry.owner, fence: Fence::from(fence), attempt })
 }
 
-/// A record that could not be begun.
+/// Record that could not be begun.
 struct Found {
     state: String,
     same: bool,
@@ -210,7 +211,7 @@ impl Found {
         })
     }
 
-    /// The outer `None` when it cannot be read, the inner when it could be begun by now.
+    /// Returns the outcome of a begin. The outer `None` means that the record cannot be read, the inner one that it can be begun by now.
     fn judge(self) -> Option<Option<BeginOutcome>> {
         let answer = || Answer::from_bytes(self.answer.as_deref()?);
         let left = Duration::try_from_secs_f64(self.left).ok();
@@ -232,7 +233,7 @@ fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
 }
 
 impl Records<PostgresStore> {
-    /// Finishes a claim in a transaction of the service's own, with [`PostgresStore::finish_in`].
+    /// Finishes a claim in a transaction of the service, with [`PostgresStore::finish_in`].
     ///
     /// # Errors
     ///

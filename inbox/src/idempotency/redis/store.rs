@@ -10,9 +10,9 @@ use crate::redis::{Script, Servers};
 
 const STORE: &str = "Redis";
 
-/// Records in Redis. A new request costs two round trips, a repeat one.
+/// Records in Redis. A new request takes two round trips, a repeat takes one.
 ///
-/// What Redis has answered it may forget when it crashes: `appendonly yes` limits that to a second, `appendfsync always`
+/// After a crash Redis may have lost writes that it has acknowledged: `appendonly yes` limits that to one second, `appendfsync always`
 /// excludes it.
 #[derive(Debug)]
 pub struct RedisStore {
@@ -24,7 +24,7 @@ pub struct RedisStore {
 }
 
 impl RedisStore {
-    /// On these servers, under names that begin with `idempotency:`.
+    /// Creates a store on these servers, under names that begin with `idempotency:`.
     #[must_use]
     pub fn new(servers: Servers) -> Self {
         Self {
@@ -36,14 +36,14 @@ impl RedisStore {
         }
     }
 
-    /// With another beginning of all names.
+    /// Sets another prefix of all names.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// The length keeps `a:b` of `c` apart from `b` of `c:a`.
+    /// Returns the name of a record. The length distinguishes the key `a:b` in scope `c` from the key `b` in scope `c:a`.
     fn name(&self, key: &Key) -> String {
         format!("{}:{}:{}:{}", self.prefix, key.scope().len(), key.scope(), key.name())
     }

@@ -1,4 +1,4 @@
-//! What the tests of outboxd stand on.
+//! Foundation of outboxd's tests.
 #![allow(dead_code, reason = "this binary uses a part")]
 
 #[path = "../../../../tests/support/cache.rs"]
@@ -11,6 +11,10 @@ mod kafka_home;
 pub(crate) mod postgres;
 #[path = "../../../../tests/support/programs.rs"]
 pub(crate) mod programs;
+#[path = "../../../../tests/support/proxy.rs"]
+pub(crate) mod proxy;
+#[path = "../../../../tests/support/proxy_messages.rs"]
+mod proxy_messages;
 #[path = "../../../../tests/support/record.rs"]
 pub(crate) mod record;
 #[path = "../../../../tests/support/wait.rs"]

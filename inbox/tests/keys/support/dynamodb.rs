@@ -74,7 +74,7 @@ impl Drop for DynamoDb {
     }
 }
 
-/// A folder with its jars. 46 MB, fetched from Maven Central by the first process that asks, and kept for all.
+/// Returns a folder with its jars. The first process that asks fetches the 46 MB from Maven Central for all processes.
 fn home() -> PathBuf {
     cached(&format!("dynamodb-local-{VERSION}"), |folder| {
         fs::write(folder.join("pom.xml"), POM.replace("DYNAMODB_VERSION", VERSION)).unwrap();

@@ -1,4 +1,4 @@
-//! What the tests of records, leases and HTTP stand on.
+//! Foundation of the tests of records, leases and HTTP.
 
 pub(crate) mod dynamodb;
 pub(crate) mod postgres;

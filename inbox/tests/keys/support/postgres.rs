@@ -38,7 +38,7 @@ impl Database {
         client
     }
 
-    /// A store with its tables.
+    /// Returns a store with its tables.
     pub(crate) async fn store(&self) -> PostgresStore {
         let store = PostgresStore::new(Connector::new(self.url.parse().unwrap(), NoTls));
         store.create_tables().await.unwrap();

@@ -9,11 +9,11 @@ use redis::{Client, Connection, Value};
 
 use crate::base::programs::spawn;
 use crate::base::wait::{DEADLINE, eventually};
-use crate::base::watcher::{Watcher, signal};
+use crate::base::watcher::{self, Watcher, signal};
 
 static SERVER: LazyLock<RedisServer> = LazyLock::new(|| RedisServer::start(&[]));
 
-/// The server that the tests of this process share. Its names begin with that of the test.
+/// Returns the server that the tests of this process share. Its names begin with that of the test.
 pub(crate) fn redis() -> &'static RedisServer {
     &SERVER
 }
@@ -26,7 +26,7 @@ pub(crate) struct RedisServer {
 }
 
 impl RedisServer {
-    /// With more settings than those of the tests.
+    /// Starts a server with more settings than those of the tests.
     pub(crate) fn start(settings: &[&str]) -> Self {
         Self::launch(unused_port().unwrap(), settings, "", &[])
     }
@@ -90,24 +90,24 @@ impl RedisServer {
         command.query(&mut self.connect()).unwrap()
     }
 
-    /// A page of `INFO`.
+    /// Returns a page of `INFO`.
     pub(crate) fn info(&self, section: &str) -> String {
         redis::from_redis_value(self.ask(&format!("INFO {section}"))).unwrap()
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL and waits until the process has ended.
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
         self.watcher.release();
     }
 
-    /// SIGSTOP.
+    /// Sends SIGSTOP.
     pub(crate) fn pause(&self) {
-        signal(&self.process, "STOP");
+        watcher::pause(&self.process);
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub(crate) fn resume(&self) {
         signal(&self.process, "CONT");
     }
@@ -121,7 +121,7 @@ impl Drop for RedisServer {
     }
 }
 
-/// A cluster of three masters, which have a third of the slots each.
+/// Starts a cluster of three masters, which have a third of the slots each.
 pub(crate) fn cluster() -> Vec<RedisServer> {
     let nodes: Vec<RedisServer> = (0..3)
         .map(|_| {

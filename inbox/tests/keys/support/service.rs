@@ -30,7 +30,7 @@ pub(crate) struct Service {
     address: String,
 }
 
-/// What came back.
+/// Answer of the service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -44,7 +44,7 @@ impl Reply {
         self.headers.iter().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
-    /// The first answer, of which this must be the replay.
+    /// Returns the first answer, of which this must be the replay.
     #[track_caller]
     pub(crate) fn replayed(mut self) -> Self {
         assert_eq!(self.header("idempotent-replayed"), Some("true"), "{self:?}");

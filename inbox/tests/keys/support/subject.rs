@@ -13,9 +13,9 @@ use super::redis::RedisServer;
 
 /// A store whose clock a test can seem to turn.
 pub(crate) trait Subject: Store {
-    /// As if the lease had ended.
+    /// Acts as if the lease had ended.
     fn end_lease(&self, key: &Key) -> impl Future<Output = ()> + Send;
-    /// As if the record's time was over.
+    /// Acts as if the record's time was over.
     fn expire(&self, key: &Key) -> impl Future<Output = ()> + Send;
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn key(name: &str) -> Key {
     Key::new("keys", name).unwrap()
 }
 
-/// A request of this owner: others wait for an hour.
+/// Returns a request of this owner: others wait for an hour.
 pub(crate) fn entry(owner: u128, request: u8) -> BeginRequest {
     BeginRequest {
         owner: Owner::from(owner),

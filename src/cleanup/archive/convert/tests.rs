@@ -35,7 +35,7 @@ fn rows(file: &Path) -> Vec<String> {
     reader.get_row_iter(None).unwrap().map(|row| row.unwrap().get_string(0).unwrap().clone()).collect()
 }
 
-/// Nothing is left to do, and the rows are where they are to be.
+/// Checks that nothing is left to do, and the rows are where they must be.
 fn is_done(folder: &Path, case: &str) {
     let done = convert_all(folder, Which::All, &CancellationToken::new()).unwrap();
     assert!(done.iter().all(|converted| converted.file.is_ok()), "{case}: {done:?}");
@@ -121,13 +121,13 @@ fn only_what_nobody_adds_to_becomes_a_parquet_file() {
     assert_eq!(converted(Which::All), 0, "somebody has it");
     drop(segment);
     assert_eq!(converted(Which::Due(1_000 + SEGMENT_SECONDS - 1)), 0, "it is young");
-    // The next pass goes on with it.
+    // The next pass continues with it.
     let again = Segment::open(folder.path(), header(1_001)).unwrap();
     again.append(&[row("3")]).unwrap();
     // Another process begins one of its own.
     drop(Segment::open(folder.path(), header(1_001)).unwrap());
     drop(again);
-    // So does whoever has other columns.
+    // So does an archive with other columns.
     let mut other = header(1_001);
     other.columns[0].nullable = true;
     drop(Segment::open(folder.path(), other).unwrap());

@@ -9,7 +9,7 @@ use ::parquet::file::writer::SerializedFileWriter;
 use super::value::{Value, physical};
 use crate::cleanup::archive::column::Column;
 
-/// A row group is written when it has so many bytes of lines, or so many rows. One row may be greater.
+/// Bytes of lines at which a row group is written; it also has a limit of rows. One row may be greater.
 const GROUP_BYTES: usize = 16 << 20;
 const GROUP_ROWS: usize = 100_000;
 
@@ -24,7 +24,7 @@ pub(super) struct Group {
 struct Cells {
     column: Column,
     values: Values,
-    /// For each row, 1 if it has a value.
+    /// Level of each row, 1 if it has a value.
     levels: Vec<i16>,
 }
 
@@ -44,7 +44,7 @@ impl Group {
         Self { columns, rows: 0, bytes: 0 }
     }
 
-    /// Adds a row whose line has so many bytes. Nothing comes back when a value has no place.
+    /// Adds a row whose line has this number of bytes. Returns none when a value does not fit.
     pub(super) fn push<'r>(
         &mut self,
         cells: impl Iterator<Item = Option<&'r str>>,

@@ -24,7 +24,7 @@ use group::Group;
 use rows::Rows;
 pub(super) use rows::{Survey, survey};
 
-/// Where a file says which segment it was made of.
+/// Metadata key with the segment that a file was made of.
 const DIGEST: &str = "outboxd.segment.sha256";
 const TABLE: &str = "outboxd.table";
 
@@ -54,7 +54,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Of which segment a file was made, if it says so.
+/// Returns the digest of the segment that a file was made of, if it has one.
 pub(super) fn digest(path: &Path) -> Option<String> {
     let reader = SerializedFileReader::new(File::open(path).ok()?).ok()?;
     let said = reader.metadata().file_metadata().key_value_metadata()?.iter();

@@ -10,17 +10,18 @@ use crate::cleanup::archive::column::{Column, Kind};
 use crate::cleanup::archive::convert::{ConvertError, Step};
 use crate::cleanup::archive::segment::Segment;
 
-/// What a look through a whole segment tells.
+/// Result of reading a whole segment.
 #[derive(Debug)]
 pub(in crate::cleanup::archive) struct Survey {
-    /// As each value has its place: a column with one that has none, such as an infinite time, is one of texts.
+    /// Columns in which each value fits: one with a value that does not, such as an infinite time, is one of
+    /// texts.
     pub(in crate::cleanup::archive) columns: Vec<Column>,
     /// The SHA-256 of the segment.
     pub(in crate::cleanup::archive) digest: String,
     pub(in crate::cleanup::archive) rows: u64,
 }
 
-/// Looks through a segment.
+/// Reads through a segment.
 pub(in crate::cleanup::archive) fn survey(
     segment: &Segment,
     on: &mut dyn FnMut(Step) -> Result<(), ConvertError>,
@@ -44,7 +45,8 @@ pub(in crate::cleanup::archive) fn survey(
     Ok(Survey { columns, digest, rows: count })
 }
 
-/// What a column is when this value is in it. One that is NOT NULL may have nulls where the constraint is not validated.
+/// Returns the kind of a column with this value in it. One that is NOT NULL may have nulls where the
+/// constraint is not validated.
 fn kind(column: &Column, cell: Option<&str>) -> (Kind, bool) {
     let Some(text) = cell else { return (column.kind, true) };
     let fits = column.kind == Kind::Text || Value::parse(column.kind, text).is_some();
@@ -67,7 +69,7 @@ pub(super) struct Row<'r> {
 }
 
 impl Rows {
-    /// The first line is read.
+    /// Opens a segment and reads its first line.
     pub(super) fn of(segment: &Path) -> io::Result<Self> {
         let mut rows = Self { reader: BufReader::new(File::open(segment)?), line: Vec::new(), number: 0 };
         rows.read()?;
@@ -91,7 +93,7 @@ impl Rows {
 }
 
 impl Row<'_> {
-    /// Its values, in the order of the columns. It has all of them and no others.
+    /// Returns its values, in the order of the columns. It has all of them and no others.
     pub(super) fn cells(&self, columns: &[Column]) -> Result<Vec<Option<&str>>, ConvertError> {
         let cell = |column: &Column| match self.cells.get(&column.name) {
             Some(Json::Null) => Ok(None),

@@ -17,7 +17,7 @@ fn column(name: &str, kind: Kind, nullable: bool) -> Column {
     Column { name: name.to_owned(), kind, nullable }
 }
 
-/// As PostgreSQL writes it with our expression.
+/// Returns a line as PostgreSQL writes it with the expression.
 fn line(columns: &[Column], row: &Row) -> String {
     let cells = columns.iter().zip(row).map(|(column, cell)| {
         let cell = cell.clone().map_or(serde_json::Value::Null, serde_json::Value::String);
@@ -34,7 +34,7 @@ fn segment(folder: &Path, columns: &[Column], rows: &[Row]) -> Segment {
     segment
 }
 
-/// The file of a segment, and the columns that it came to have.
+/// Returns the file of a segment, and the columns that it got.
 fn converted(columns: &[Column], rows: &[Row]) -> (SerializedFileReader<File>, Vec<Column>) {
     let folder = tempfile::tempdir().unwrap();
     let segment = segment(folder.path(), columns, rows);
@@ -45,7 +45,7 @@ fn converted(columns: &[Column], rows: &[Row]) -> (SerializedFileReader<File>, V
     (SerializedFileReader::new(File::open(path).unwrap()).unwrap(), survey.columns)
 }
 
-/// What is in the file, as PostgreSQL would write it.
+/// Returns the rows of the file, as PostgreSQL would write them.
 fn read(reader: &SerializedFileReader<File>, columns: &[Column]) -> Vec<Row> {
     let rows = reader.get_row_iter(None).unwrap();
     rows.map(|row| {
@@ -100,7 +100,7 @@ fn decimal(bytes: &[u8], scale: i32) -> String {
     if scale == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
 
-/// Each kind, with values as PostgreSQL writes them.
+/// Returns each kind, with values as PostgreSQL writes them.
 fn cells() -> [(Kind, BoxedStrategy<String>); 15] {
     let numeric = |digits: &str| proptest::string::string_regex(digits).unwrap();
     let unsigned = |text: String| {

@@ -9,10 +9,10 @@ use uuid::Uuid;
 
 use crate::cleanup::archive::column::{Column, Kind};
 
-/// So many digits fit into the integers.
+/// Most digits that fit into the integers.
 const DIGITS_OF_INT32: i32 = 9;
 const DIGITS_OF_INT64: i32 = 18;
-/// What a greater decimal and a UUID take.
+/// Bytes of a greater decimal and of a UUID.
 const FIXED_BYTES: i32 = 16;
 
 /// A value as a Parquet file has it.
@@ -28,8 +28,8 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// What PostgreSQL wrote, or nothing where it has no place in such a column: infinity, and years before the first and after the
-    /// 9999th.
+    /// Parses what PostgreSQL wrote. Returns none for what does not fit into such a column: infinity, and
+    /// years before the first and after the 9999th.
     pub(super) fn parse(kind: Kind, text: &str) -> Option<Self> {
         Some(match kind {
             Kind::Bool => Self::Bool(boolean(text)?),
@@ -67,7 +67,7 @@ fn microseconds(text: &str) -> Option<i64> {
     Some(TimeZone::UTC.to_timestamp(time).ok()?.as_microsecond())
 }
 
-/// `\x`, then two digits for each byte.
+/// Parses `\x`, then two digits for each byte.
 fn bytes(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_prefix("\\x")?.as_bytes();
     let (pairs, rest) = digits.as_chunks::<2>();
@@ -77,7 +77,7 @@ fn bytes(text: &str) -> Option<Vec<u8>> {
     if rest.is_empty() { bytes } else { None }
 }
 
-/// PostgreSQL writes as many digits behind the point as the type has.
+/// Parses a decimal, for which PostgreSQL writes as many digits behind the point as the type has.
 fn decimal(text: &str, precision: i32, scale: i32) -> Option<Value> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if usize::try_from(scale).ok()? != fraction.len() {
@@ -104,7 +104,7 @@ const fn width(precision: i32) -> Physical {
     }
 }
 
-/// How the values of a kind are stored.
+/// Returns the physical type of a kind's values.
 pub(super) const fn physical(kind: Kind) -> Physical {
     match kind {
         Kind::Bool => Physical::BOOLEAN,
@@ -118,7 +118,7 @@ pub(super) const fn physical(kind: Kind) -> Physical {
     }
 }
 
-/// What the values mean.
+/// Returns the logical type of a kind's values.
 fn logical(kind: Kind) -> Option<LogicalType> {
     match kind {
         Kind::Bool | Kind::Int4 | Kind::Int8 | Kind::Float4 | Kind::Float8 | Kind::Bytea => None,
@@ -133,7 +133,7 @@ fn logical(kind: Kind) -> Option<LogicalType> {
     }
 }
 
-/// The column in the schema of the file.
+/// Returns the column in the schema of the file.
 pub(super) fn field(column: &Column) -> Result<Type, ParquetError> {
     let kind = column.kind;
     let repetition = if column.nullable { Repetition::OPTIONAL } else { Repetition::REQUIRED };

@@ -1,4 +1,4 @@
-//! The same expansion written without an index, as it was first: what the tests compare with.
+//! The same expansion without an index, as it was written first: the reference for the tests.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::super::value::number;
 use super::super::{EmptyArrayBehavior, JsonExpansion, NullBehavior};
 use crate::connect::{Field, Kind, NameAdjustment, Schema, Value};
 
-/// Schema and value of a document; `None` when there is no schema, or the value does not fit it.
+/// Returns schema and value of a document, or `None` if there is no schema or the value does not fit it.
 pub(super) fn expand(expansion: JsonExpansion, key: &str, json: &Json) -> Option<(Schema, Value<'static>)> {
     let schema = infer(expansion, Some(key), json).ok().flatten()?;
     let value = fit(expansion, json, &schema).ok()?;
@@ -20,8 +20,8 @@ pub(super) fn expand(expansion: JsonExpansion, key: &str, json: &Json) -> Option
 #[derive(Debug)]
 struct Undescribable;
 
-/// The schema of a JSON value; `None` when the value is left out. `key` is the dotted path that names structs,
-/// `None` below an array in an array, where Debezium starts anew.
+/// Infers the schema of a JSON value. Returns `None` if the value is ignored. `key` is the dotted path that
+/// names structs; it is `None` below an array in an array, where Debezium starts with an empty path.
 fn infer(expansion: JsonExpansion, key: Option<&str>, json: &Json) -> Result<Option<Schema>, Undescribable> {
     Ok(match json {
         Json::String(_) => Some(optional(Kind::String)),
@@ -37,7 +37,7 @@ fn infer(expansion: JsonExpansion, key: Option<&str>, json: &Json) -> Result<Opt
                 let path = key.map_or_else(|| name.to_string(), |key| format!("{key}.{name}"));
                 if let Some(schema) = infer(expansion, Some(&path), member)? {
                     let renames = expansion.names != NameAdjustment::None;
-                    // Two members may have come to one name.
+                    // The adjustment may give two members the same name.
                     if renames && fields.iter().any(|field: &Field| field.name == name) {
                         return Err(Undescribable);
                     }
@@ -57,7 +57,7 @@ fn infer(expansion: JsonExpansion, key: Option<&str>, json: &Json) -> Result<Opt
     })
 }
 
-/// What kind of number it is: the smallest that Jackson has for it.
+/// Returns the kind of a number: the smallest that Jackson has for it.
 fn number_kind(number: &serde_json::Number) -> Kind {
     match number.as_i64() {
         Some(integer) if i32::try_from(integer).is_ok() => Kind::Int32,
@@ -66,7 +66,7 @@ fn number_kind(number: &serde_json::Number) -> Kind {
     }
 }
 
-/// The one schema of an array's elements.
+/// Infers the common schema of an array's elements.
 fn element(expansion: JsonExpansion, key: Option<&str>, items: &[Json]) -> Result<Schema, Undescribable> {
     let Some(first) = items.iter().find(|item| !item.is_null()) else {
         return infer(expansion, None, &Json::Null)?.ok_or(Undescribable);
@@ -84,14 +84,14 @@ fn element(expansion: JsonExpansion, key: Option<&str>, items: &[Json]) -> Resul
         merged = Some(match merged {
             None => schema,
             Some(before) if before.kind == schema.kind => before,
-            // What Debezium merges is not optional any more; it must be where an element is null.
+            // A schema that Debezium has merged is not optional; it must be optional if an element is null.
             Some(before) => merge(&before, &schema)?.optional(present().count() < items.len()),
         });
     }
     merged.ok_or(Undescribable)
 }
 
-/// Jackson's node types, with its integer and floating point numbers apart.
+/// Reports whether both are of one of Jackson's node types, where integers and floating point numbers differ.
 fn is_same_kind(left: &Json, right: &Json) -> bool {
     match (left, right) {
         (Json::Number(left), Json::Number(right)) => number_kind(left) == number_kind(right),
@@ -99,7 +99,7 @@ fn is_same_kind(left: &Json, right: &Json) -> bool {
     }
 }
 
-/// A schema for both: fields of either, a known type in place of an unknown one.
+/// Merges two schemas: the fields of both, and a known type in place of an unknown one.
 fn merge(left: &Schema, right: &Schema) -> Result<Schema, Undescribable> {
     let kind = match (&left.kind, &right.kind) {
         (left, right) if left == right => left.clone(),
@@ -131,11 +131,11 @@ fn array(element: Schema) -> Schema {
     optional(Kind::Array(Arc::new(element)))
 }
 
-/// Data that its schema does not hold.
+/// Data that does not fit its schema.
 #[derive(Debug)]
 struct Misfit;
 
-/// The Connect value of a JSON value.
+/// Returns the Connect value of a JSON value.
 fn fit(expansion: JsonExpansion, json: &Json, schema: &Schema) -> Result<Value<'static>, Misfit> {
     match (json, &schema.kind) {
         (Json::Null, _) => Ok(Value::Null),
@@ -159,7 +159,7 @@ fn fit_struct(
     members: &Map<String, Json>,
     fields: &[Field],
 ) -> Result<Value<'static>, Misfit> {
-    // Where nothing is left out, the fields are the members, in their order.
+    // If no member is ignored, the fields are the members, in their order.
     let mut expected = fields.iter();
     for (name, member) in members {
         let field_name = expansion.names.field_name(name);
@@ -170,7 +170,7 @@ fn fit_struct(
         if fields.iter().any(|field| field.name == field_name) {
             continue;
         }
-        // Left out on purpose, or lost because another element's schema stands for all?
+        // The member is either ignored or lost because another element's schema applies to all.
         if !matches!(infer(expansion, Some(name), member), Ok(None)) {
             return Err(Misfit);
         }

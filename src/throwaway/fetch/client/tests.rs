@@ -1,4 +1,4 @@
-//! The client against servers that say what they were asked.
+//! Tests of the client against servers that return the requests that they got.
 
 use super::*;
 use crate::error::chain;
@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};
 
-/// A client without a proxy that does not pause.
+/// Creates a client without a proxy that does not pause.
 pub(in crate::throwaway::fetch) fn client() -> Client {
     Client { tls: connector(None).unwrap(), proxies: Proxies::default(), pause: Duration::ZERO }
 }
@@ -127,7 +127,7 @@ fn text(status: &str, body: &str) -> String {
     String::from_utf8(answer(status, body.as_bytes())).unwrap()
 }
 
-/// A proxy for one connection; it gives back what it was asked.
+/// Starts a proxy for one connection, and returns the request.
 fn pass_on() -> (u16, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -149,7 +149,7 @@ fn pass_on() -> (u16, JoinHandle<String>) {
     (port, passing)
 }
 
-/// A connection may be reset at its end.
+/// Copies until the end, at which a connection may be reset.
 fn copy(mut from: TcpStream, mut to: TcpStream) -> JoinHandle<()> {
     thread::spawn(move || {
         drop(io::copy(&mut from, &mut to));

@@ -137,6 +137,8 @@ func main() {
 			err = r.processedAt(ctx, "processed_at = NOW()", "processed_at IS NULL")
 		case "status":
 			err = r.processedAt(ctx, "status = 'PUBLISHED'", "status = 'PENDING'")
+		case "status_and_sent_at":
+			err = r.processedAt(ctx, "status = 'SENT', sent_at = NOW()", "status = 'NEW'")
 		case "sent":
 			err = r.sent(ctx)
 		default:

@@ -1,0 +1,8 @@
+//! Behavior of `java.util` and `java.text` that differs from Rust's libraries.
+
+pub(crate) mod date;
+pub(crate) mod date_format;
+pub(crate) mod float;
+pub mod hash_map;
+pub mod regex;
+pub mod replacement;

@@ -1,0 +1,81 @@
+//! Taking of partitions in PostgreSQL.
+
+use std::sync::Arc;
+
+use super::{Ended, Loop};
+use crate::consumer::handler::Handler;
+use crate::consumer::work::Context;
+use crate::core::{Input, Tenure};
+use crate::kafka::InboxContext;
+use crate::postgres::Taken;
+
+/// Maximum number of partitions that are taken at a time. Each needs a connection, besides those of the workers.
+const TAKING_MAX: usize = 4;
+
+impl<H: Handler, C: InboxContext> Loop<H, C> {
+    pub(super) fn take(&mut self, tenure: Tenure) {
+        self.tenancies.retain(|held, _| held.partition != tenure.partition);
+        self.to_take.push_back(tenure);
+        self.take_next();
+    }
+
+    fn take_next(&mut self) {
+        if self.taking >= TAKING_MAX {
+            return;
+        }
+        let Some(tenure) = self.to_take.pop_front() else { return };
+        self.taking += 1;
+        let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
+        let (partitions, group) = (self.kafka.partitions(), self.kafka.group().map(str::to_owned));
+        let known = self.incarnations.get(&tenure.partition).cloned();
+        let first_read = self.core.first_read(&tenure.partition);
+        self.tasks.spawn(async move {
+            let id = &tenure.partition;
+            let (taken, connection) =
+                context.take(connection, id, partitions.clone(), group.as_deref()).await;
+            let stored = taken.as_ref().and_then(|taken| taken.next_offset);
+            let is_moved =
+                taken.as_ref().zip(known).is_some_and(|(taken, known)| taken.incarnation() != &*known);
+            let rewind_to = if is_moved {
+                let rewind_to = stored.or(first_read);
+                Context::<H>::warn_moved(id, rewind_to);
+                Ok(rewind_to)
+            } else {
+                context.rewind_to(id, stored.filter(|_| tenure.is_first), partitions).await
+            };
+            match rewind_to {
+                Ok(rewind_to) => Ended::Take(tenure, taken.map(Box::new), rewind_to, connection),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the committed offset; retrying");
+                    Ended::Take(tenure, None, None, connection)
+                }
+            }
+        });
+    }
+
+    /// Processes the result of taking a partition: `taken` is `None` if that failed. `rewind_to` is the offset to seek to.
+    pub(super) fn taken(
+        &mut self,
+        tenure: Tenure,
+        taken: Option<Box<Taken>>,
+        rewind_to: Option<i64>,
+    ) -> Input {
+        self.taking = self.taking.saturating_sub(1);
+        self.take_next();
+        let Some(taken) = taken else { return Input::NotTaken { tenure } };
+        if let Some(offset) = rewind_to {
+            if !self.kafka.seek(&tenure.partition, offset) {
+                return Input::NotTaken { tenure };
+            }
+            self.positions.remove(&tenure.partition);
+            self.kafka.resume(&tenure.partition);
+        }
+        self.incarnations.insert(tenure.partition.clone(), Arc::from(taken.incarnation()));
+        if self.context.has_positions() {
+            self.positions.entry(tenure.partition.clone()).or_default().taken(taken.greatest);
+        }
+        self.tenancies.insert(tenure.clone(), taken.tenancy);
+        let is_rewound = rewind_to.is_some();
+        Input::Taken { tenure, suspects: taken.suspects, parked: taken.parked, is_rewound }
+    }
+}

@@ -1,0 +1,105 @@
+//! The service's database is put back to an older state.
+
+use crate::shop::{Shop, payments};
+use crate::support::kafka::kafka;
+use crate::support::postgres::postgres18;
+use crate::support::wait::{DEADLINE, eventually};
+
+impl Shop<'_> {
+    fn allow_connections(&self, is_allowed: bool) {
+        self.execute_as_admin(&format!("ALTER DATABASE {} ALLOW_CONNECTIONS {is_allowed}", self.name()));
+    }
+
+    /// Copies the database. Its sessions are ended.
+    fn copy_database(&self) {
+        let name = self.name();
+        self.allow_connections(false);
+        eventually(DEADLINE, "the database is copied", || {
+            let sql =
+                format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'");
+            self.execute_as_admin(&sql);
+            self.try_execute_as_admin(&format!("CREATE DATABASE {name}_copy TEMPLATE {name}")).is_ok()
+        });
+        self.allow_connections(true);
+    }
+
+    /// Puts the copy in the place of the database.
+    fn put_back(&self) {
+        let name = self.name();
+        self.allow_connections(false);
+        self.execute_as_admin(&format!("DROP DATABASE {name} WITH (FORCE)"));
+        self.execute_as_admin(&format!("ALTER DATABASE {name}_copy RENAME TO {name}"));
+    }
+}
+
+/// Invariant: an offset counts for the database whose transactions it stands for.
+#[test]
+fn what_a_database_has_lost_is_applied_again_by_a_consumer_that_runs_on() {
+    for more in [&["--batch", "10"][..], &["--dedupe", "sequence", "--first-number", "0"]] {
+        let shop = Shop::open(postgres18(), kafka());
+        let events = payments(400, 20);
+        shop.produce(&events[..100]);
+        let consumer = shop.start(more);
+        shop.wait_for_applied(100);
+        shop.wait_until_committed();
+        shop.copy_database();
+        shop.produce(&events[100..200]);
+        shop.wait_for_applied(200);
+        shop.wait_until_committed();
+        shop.put_back();
+        shop.produce(&events[200..]);
+        shop.wait_for_applied(400);
+        shop.wait_until_committed();
+        consumer.stop();
+        shop.check(&events);
+    }
+}
+
+/// The same where no offset is stored between the copy and the end of the database.
+#[test]
+fn the_last_moment_that_a_database_has_lost_is_applied_again() {
+    let shop = Shop::open(postgres18(), kafka());
+    let mut events = payments(2_000, 20);
+    // For 5 s no offset behind it is stored.
+    events[100].fail = "slow";
+    let partition = 1;
+    shop.produce_to(partition, &events[..100]);
+    let consumer = shop.start(&[]);
+    shop.wait_for_applied(100);
+    shop.wait_until_committed();
+    shop.produce_to(partition, &events[100..1_000]);
+    shop.wait_for_applied(120);
+    shop.copy_database();
+    shop.wait_for_applied(shop.applied_count() + 50);
+    shop.put_back();
+    shop.produce_to(partition, &events[1_000..]);
+    shop.wait_for_applied(2_000);
+    shop.wait_until_committed();
+    consumer.stop();
+    shop.check(&events);
+}
+
+#[test]
+fn what_a_database_has_lost_is_applied_again_after_a_start() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(300, 20);
+    shop.produce(&events[..100]);
+    let first = shop.start(&[]);
+    shop.wait_for_applied(100);
+    shop.wait_until_committed();
+    first.stop();
+    shop.copy_database();
+    shop.produce(&events[100..200]);
+    let second = shop.start(&[]);
+    shop.wait_for_applied(200);
+    shop.wait_until_committed();
+    second.stop();
+    shop.put_back();
+    shop.produce(&events[200..]);
+    let third = shop.start(&[]);
+    shop.wait_for_applied(300);
+    shop.wait_until_committed();
+    assert!(third.log().contains("has been put back to an older state"), "{}", third.log());
+    third.stop();
+    shop.check(&events);
+}

@@ -1,0 +1,176 @@
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use crate::cleanup::{ArchiveTo, CleanupOptions, ConvertError, Doubt, Leaf, PassError};
+use crate::cli::run::assemble::AssembleError;
+use crate::error::{Class, Diagnose, Exit};
+use crate::relay::{OnlyCopies, Unsuited};
+use crate::wal::Lsn;
+use crate::{kafka, postgres, relay};
+
+/// Reasons why nothing, or not everything, was taken away.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CleanupError {
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    #[error(transparent)]
+    Postgres(#[from] postgres::Error),
+    #[error(transparent)]
+    Relay(Box<relay::Error>),
+    #[error(transparent)]
+    Unsuited(#[from] Unsuited),
+    #[error("what is in table {table} need not be in the stream")]
+    Doubtful { table: String, source: Doubt },
+    #[error(transparent)]
+    Captured(Doubt),
+    #[error(transparent)]
+    OnlyCopies(#[from] OnlyCopies),
+    #[error(transparent)]
+    Kafka(kafka::Error),
+    #[error("there is no replication slot {slot:?}: which rows were sent is unknown; {next}")]
+    NoSlot { slot: String, next: String, fix: Option<String> },
+    #[error(
+        "slot {slot:?} has confirmed {confirmed} after {seconds} s, and what is in the table lies in front of {wanted}"
+    )]
+    Behind { slot: String, confirmed: Lsn, wanted: Lsn, seconds: u64 },
+    #[error("slot {slot:?} has confirmed {confirmed}, and outboxd {kept} only: somebody has moved the slot")]
+    Moved { slot: String, confirmed: Lsn, kept: Lsn },
+    #[error("topic {topic:?} has no position of this relay: nothing says that outboxd has read the slot")]
+    NoPosition { topic: String },
+    #[error("rows are to be kept for a time, and no column says how old a row is")]
+    NoTimeColumn,
+    #[error("--archive-format is about files, and rows are to be kept in none")]
+    NoFolder,
+    #[error("no Parquet file can be made of {}, which has the rows", .0.display())]
+    Parquet(PathBuf, #[source] ConvertError),
+    #[error("the folder of the archive cannot be looked through")]
+    Folder(#[source] PassError),
+    #[error("the partitions of table {table} are left alone: {reason}")]
+    Managed { table: String, reason: String },
+    #[error("partitions of table {table} cannot be made or taken away")]
+    Partitions { table: String, source: PassError },
+    #[error("there is no table {archive}, where rows of {table} are to be kept")]
+    NoArchive { archive: String, table: String },
+    #[error("there is no folder {}, where rows are to be kept", .0.display())]
+    NoArchiveFolder(PathBuf),
+    #[error("rows of table {table} cannot be taken away")]
+    Pass { table: String, source: PassError },
+}
+
+/// Privileges that the role needs on a table. UPDATE is needed for row locks.
+pub(super) const PRIVILEGES: &str = "SELECT, UPDATE, DELETE";
+
+/// `undefined_table`
+const NO_TABLE: &str = "42P01";
+
+impl CleanupError {
+    /// Makes the error of a pass over a table.
+    pub(super) fn of_pass(source: PassError, leaf: &Leaf, options: &CleanupOptions, role: &str) -> Self {
+        let source = match (source, &options.archive) {
+            (PassError::Postgres(error), Some(to @ ArchiveTo::Table(_)))
+                if error.sqlstate() == Some(NO_TABLE) =>
+            {
+                return Self::NoArchive { archive: to.table(), table: leaf.quoted.clone() };
+            }
+            (PassError::Archive(error), Some(ArchiveTo::Folder(folder)))
+                if error.kind() == ErrorKind::NotFound =>
+            {
+                return Self::NoArchiveFolder(folder.clone());
+            }
+            (PassError::Postgres(error), _) => error.or_grant(PRIVILEGES, &leaf.quoted, role).into(),
+            (source, _) => source,
+        };
+        Self::Pass { table: leaf.name.clone(), source }
+    }
+}
+
+impl Diagnose for CleanupError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Assemble(error) => error.class(),
+            Self::Postgres(error) => error.class(),
+            Self::Kafka(error) => error.class(),
+            Self::Relay(error) => error.class(),
+            Self::NoTimeColumn | Self::NoFolder => Class::Config,
+            _ => Class::Definite,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Assemble(error) => error.exit(),
+            Self::Postgres(error) => error.exit(),
+            Self::Kafka(error) => error.exit(),
+            Self::Relay(error) => error.exit(),
+            Self::NoTimeColumn | Self::NoFolder => Exit::Usage,
+            Self::Pass { source: PassError::Postgres(error), .. }
+            | Self::Partitions { source: PassError::Postgres(error), .. } => error.exit(),
+            Self::Pass { .. } | Self::Partitions { .. } | Self::Parquet(..) | Self::Folder(_) => Exit::Failed,
+            _ => Exit::Precondition,
+        }
+    }
+
+    fn cure(&self) -> Option<String> {
+        match self {
+            Self::Assemble(error) => error.cure(),
+            Self::Postgres(error) => error.cure(),
+            Self::Kafka(error) => error.cure(),
+            Self::Relay(error) => error.cure(),
+            Self::Unsuited(Unsuited::BeforeSlot) => Some(
+                "outboxd verify tells whether every row has its record. If so, or if older rows need not be sent: \
+                 --also-before-slot"
+                    .to_owned(),
+            ),
+            Self::Unsuited(unsuited) => Some(unsuited.cure().to_owned()),
+            Self::Captured(_) | Self::Doubtful { source: Doubt::Archive(_), .. } => {
+                Some("--archive-table with a table that table.include.list does not name".to_owned())
+            }
+            Self::Doubtful { source: Doubt::Unpublished | Doubt::Missing(_) | Doubt::Unlogged(_), .. } => Some("outboxd check -c FILE says more".to_owned()),
+            Self::Doubtful { source: Doubt::Filtered(_), .. } => {
+                Some("ALTER PUBLICATION … SET TABLE … without a WHERE".to_owned())
+            }
+            Self::Doubtful { source: Doubt::Migrating, .. } => Some("outboxd migrate status -c FILE".to_owned()),
+            Self::OnlyCopies(_) => Some(OnlyCopies::CURE.to_owned()),
+            Self::NoSlot { fix, .. } => fix.clone(),
+            Self::Behind { .. } => {
+                Some("outboxd status -c FILE tells whether a relay reads it; --wait SECONDS waits longer".to_owned())
+            }
+            Self::Moved { .. } => Some("outboxd verify -c FILE tells which rows have no record".to_owned()),
+            Self::NoPosition { .. } => Some("start outboxd run once, then run this again".to_owned()),
+            Self::NoTimeColumn => Some("--time-column created_at".to_owned()),
+            Self::NoFolder => Some("--archive-folder DIR".to_owned()),
+            Self::NoArchive { archive, table } => Some(format!("CREATE TABLE {archive} (LIKE {table});")),
+            Self::NoArchiveFolder(folder) => Some(format!("mkdir -p {}", folder.display())),
+            Self::Pass { source: PassError::Changed, .. } => Some("run this again".to_owned()),
+            Self::Pass { source: source @ PassError::Lacking { .. }, .. }
+            | Self::Partitions { source: source @ PassError::Lacking { .. }, .. } => source.cure().map(str::to_owned),
+            Self::Pass { source: PassError::Parquet(_, source), .. } | Self::Parquet(_, source) => Some(parquet_cure(source)),
+            Self::Managed { .. } => Some("leave --partitions and --partitions-ahead out".to_owned()),
+            Self::Partitions { source: PassError::Postgres(error), .. } if error.sqlstate() == Some("42501") => Some(
+                "only who owns the outbox and its partitions may do that: GRANT the owner's role to the role".to_owned(),
+            ),
+            Self::Pass { source: PassError::Postgres(error), .. }
+            | Self::Partitions { source: PassError::Postgres(error), .. } => error.cure(),
+            Self::Pass { .. } | Self::Partitions { .. } | Self::Folder(_) => Some("give the folder room, and outboxd the right to write there".to_owned()),
+        }
+    }
+}
+
+const ROOM: &str =
+    "give the folder room, and run this again: the rows are in that file, and become a Parquet file then";
+
+fn parquet_cure(error: &ConvertError) -> String {
+    let cure = match error {
+        ConvertError::Line(_) | ConvertError::Header => {
+            "somebody has changed that file: it is read again by every cleanup, until it is moved elsewhere"
+        }
+        #[cfg(not(feature = "parquet"))]
+        ConvertError::NotBuilt => {
+            "run this with the image of outboxd, or with a build that has --features parquet"
+        }
+        #[cfg(feature = "parquet")]
+        ConvertError::Parquet(_) => ROOM,
+        ConvertError::Io(_) | ConvertError::Stopped => ROOM,
+    };
+    cure.to_owned()
+}

@@ -1,0 +1,102 @@
+use std::io;
+use std::path::PathBuf;
+
+use crate::config::ConfigError;
+use crate::error::{Class, Diagnose, Exit};
+use crate::kafka::{self, TransactionFault};
+
+/// Reasons why nothing, or nothing more, is done about dead letters.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DlqError {
+    #[error(transparent)]
+    Config(Box<ConfigError>),
+    #[error(transparent)]
+    Kafka(kafka::Error),
+    #[error("no dead-letter topic is named")]
+    NoSource,
+    #[error("there is no topic {0:?}")]
+    NoTopic(String),
+    #[error("--to {0:?} is the dead-letter topic itself, or the topic that keeps which letters are done")]
+    ToItself(String),
+    #[error("{place}: topic {topic:?} has several partitions")]
+    NoPartition { place: String, topic: String },
+    #[error("there is no letter {place} in topic {topic:?}")]
+    NoLetter { place: String, topic: String },
+    #[error("topic {topic:?} has more than {max} letters that are not done")]
+    TooMany { topic: String, max: usize },
+    #[error("another outboxd dlq has begun on topic {0:?}, and takes its place")]
+    Replaced(String),
+    #[error("a Kafka transaction was given up {0} times")]
+    GivenUp(u32),
+    #[error("{} cannot be written", path.display())]
+    Output {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("standard output cannot be written")]
+    Stdout(#[source] io::Error),
+    #[error("the thread that does the work was interrupted")]
+    Aborted,
+}
+
+impl DlqError {
+    /// Makes the error of sending; a fenced producer means that another run has taken the transactions over.
+    pub(super) fn of_sending(error: kafka::Error, topic: &str) -> Self {
+        match error {
+            kafka::Error::Transaction { fault: TransactionFault::Fenced, .. } => {
+                Self::Replaced(topic.to_owned())
+            }
+            other => Self::Kafka(other),
+        }
+    }
+}
+
+impl From<kafka::Error> for DlqError {
+    fn from(error: kafka::Error) -> Self {
+        Self::Kafka(error)
+    }
+}
+
+impl Diagnose for DlqError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Config(error) => error.class(),
+            Self::Kafka(error) => error.class(),
+            Self::NoSource | Self::ToItself(_) | Self::NoPartition { .. } => Class::Config,
+            _ => Class::Definite,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Config(error) => error.exit(),
+            Self::Kafka(error) => error.exit(),
+            Self::NoSource | Self::ToItself(_) | Self::NoPartition { .. } => Exit::Usage,
+            Self::NoTopic(_) | Self::NoLetter { .. } | Self::TooMany { .. } | Self::Replaced(_) => {
+                Exit::Precondition
+            }
+            Self::GivenUp(_) | Self::Output { .. } | Self::Stdout(_) | Self::Aborted => Exit::Failed,
+        }
+    }
+
+    fn cure(&self) -> Option<String> {
+        match self {
+            Self::Config(error) => error.cure(),
+            Self::Kafka(error) => error.cure(),
+            Self::NoSource => Some(
+                "name it: --from TOPIC, or errors.deadletterqueue.topic.name in the configuration".to_owned(),
+            ),
+            Self::NoPartition { .. } => {
+                Some("say PARTITION:OFFSET, as outboxd dlq ls --records shows it".to_owned())
+            }
+            Self::TooMany { .. } => {
+                Some("discard what nobody needs, or shorten the topic's retention".to_owned())
+            }
+            Self::Replaced(_) => {
+                Some("nothing is sent twice: wait for the other one, then run this again".to_owned())
+            }
+            _ => None,
+        }
+    }
+}

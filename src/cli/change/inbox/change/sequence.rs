@@ -1,0 +1,41 @@
+use crate::cli::change::inbox::tables::Tables;
+use crate::postgres::Error;
+
+/// Numbers that are given up become dead letters, as in the crate: they are handled when they come again.
+const MARK_DEAD: &str = "INSERT INTO inbox_sequence_dead (consumer, key, number) \
+     SELECT $1::text, $2::bytea, number FROM generate_series($3::bigint, $4::bigint) AS number ON CONFLICT DO NOTHING";
+
+/// The next number of the key is the first one after $3 that is no dead letter.
+const PASS: &str = "WITH dead AS (SELECT number FROM inbox_sequence_dead WHERE consumer = $1 AND key = $2 AND number > $3::bigint), \
+     after AS (SELECT min(number) AS next FROM (SELECT $3::bigint + 1 AS number UNION ALL SELECT number + 1 FROM dead) AS candidate \
+         WHERE NOT EXISTS (SELECT FROM dead WHERE dead.number = candidate.number)) \
+     INSERT INTO inbox_sequence AS known (consumer, key, next, first) SELECT $1, $2, after.next, $3 FROM after \
+     ON CONFLICT (consumer, key) DO UPDATE SET next = excluded.next WHERE known.next = $3::bigint";
+
+/// Numbers of a key, from the first to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Numbers {
+    pub(super) first: i64,
+    pub(super) last: i64,
+}
+
+impl Numbers {
+    pub(super) const fn one(number: i64) -> Self {
+        Self { first: number, last: number }
+    }
+}
+
+/// Marks numbers as dead letters.
+pub(super) async fn mark_dead(
+    tables: &Tables,
+    consumer: &str,
+    key: &[u8],
+    numbers: Numbers,
+) -> Result<(), Error> {
+    tables.change(MARK_DEAD, &[&consumer, &key, &numbers.first, &numbers.last]).await.map(drop)
+}
+
+/// Advances the key past its next number, and past those behind it that are dead letters.
+pub(super) async fn pass(tables: &Tables, consumer: &str, key: &[u8], number: i64) -> Result<(), Error> {
+    tables.change(PASS, &[&consumer, &key, &number]).await.map(drop)
+}

@@ -1,0 +1,120 @@
+use crate::cli::shell::address::AddressError;
+use crate::config::ConfigError;
+use crate::error::{Class, Diagnose, Exit};
+use crate::postgres;
+
+/// Error of `outboxd inbox`.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InboxError {
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    #[error(transparent)]
+    Config(Box<ConfigError>),
+    #[error(transparent)]
+    Postgres(#[from] postgres::Error),
+    #[error("no PostgreSQL server is given")]
+    NoServer,
+    #[error("database {database:?} has no table inbox_partition{}", .schema.as_ref().map(|schema| format!(" in schema {schema:?}")).unwrap_or_default())]
+    NoTables { database: String, schema: Option<String>, others: Vec<String> },
+    #[error(
+        "the inbox's tables in schema {schema:?} have version {}, and this outboxd needs {needed}",
+        .found.map_or_else(|| "unknown".to_owned(), |found| found.to_string())
+    )]
+    OldTables { schema: String, found: Option<i32>, needed: i32 },
+    #[error(
+        "the inbox's tables in schema {schema:?} have version {found}, and this outboxd supports version {needed}"
+    )]
+    NewerTables { schema: String, found: i32, needed: i32 },
+    #[error("consumer {consumer:?} has no partition in schema {schema:?}")]
+    NoConsumer { consumer: String, schema: String, known: Vec<String> },
+    #[error("consumer {consumer:?} has no parked event {what}")]
+    NotParked { consumer: String, what: String },
+    #[error("consumer {consumer:?} does not remember {what}")]
+    NotRemembered { consumer: String, what: String },
+    #[error("id {id:?} is remembered for {} sources: {}", sources.len(), sources.join(", "))]
+    SeveralSources { id: String, sources: Vec<String> },
+    #[error("the event at {place} is a dead letter already")]
+    IsDead { place: String },
+    #[error("the event at {place} has a number that skip must know")]
+    NeedsNumber { place: String, next: i64 },
+    #[error("number {number} is not the missing one")]
+    WrongNumber { number: i64, next: Option<i64>, waiting: Option<i64> },
+    #[error("{count} numbers are too many for one command")]
+    TooManyNumbers { count: i64, max: i64 },
+    #[error("partition {topic}:{partition} is in use by a transaction{}", shown_pids(.pids))]
+    Busy { topic: String, partition: i32, pids: Vec<i32> },
+}
+
+fn shown_pids(pids: &[i32]) -> String {
+    let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+    if pids.is_empty() { String::new() } else { format!(" of pid {}", pids.join(", ")) }
+}
+
+/// Class, exit code and fix of an error.
+struct Diagnosis {
+    class: Class,
+    exit: Exit,
+    fix: Option<String>,
+}
+
+impl InboxError {
+    fn diagnosis(&self) -> Diagnosis {
+        let inner =
+            |error: &dyn Diagnose| Diagnosis { class: error.class(), exit: error.exit(), fix: error.cure() };
+        let usage = |fix: String| Diagnosis { class: Class::Config, exit: Exit::Usage, fix: Some(fix) };
+        let setup =
+            |fix: String| Diagnosis { class: Class::Definite, exit: Exit::Precondition, fix: Some(fix) };
+        let failed = |fix: String| Diagnosis { class: Class::Definite, exit: Exit::Failed, fix: Some(fix) };
+        match self {
+            Self::Address(error) => inner(error),
+            Self::Config(error) => inner(error.as_ref()),
+            Self::Postgres(error) => inner(error),
+            Self::NoServer => usage("--postgres postgresql://user@host:5432/database".to_owned()),
+            Self::NoTables { others, .. } if others.is_empty() => setup(
+                "run sql/inbox.sql in the schema of the service, or call Connector::create_tables; or give the database of the service"
+                    .to_owned(),
+            ),
+            Self::NoTables { others, .. } => setup(format!("--schema {}", others.join(", or --schema "))),
+            Self::OldTables { schema, .. } => setup(format!(
+                "stop the consumers, then: psql -c 'SET search_path = {schema}' -f sql/inbox.sql; or start them with this version of outboxd-inbox"
+            )),
+            Self::NewerTables { .. } => setup("use the outboxd of the same release as the service's outboxd-inbox".to_owned()),
+            Self::NoConsumer { known, .. } if known.is_empty() => failed("no consumer has begun in this schema".to_owned()),
+            Self::NoConsumer { known, .. } => failed(format!("--consumer {}", known.join(", or --consumer "))),
+            Self::NotParked { consumer, .. } => {
+                failed(format!("outboxd inbox ls --consumer {consumer} lists what is parked"))
+            }
+            Self::NotRemembered { .. } => failed("it is applied when it comes again; nothing needs to change".to_owned()),
+            Self::SeveralSources { sources, .. } => usage(format!("--source {}", sources.join(", or --source "))),
+            Self::IsDead { place } => failed(format!(
+                "outboxd inbox release --at {place} lets its key continue; outboxd dlq replay sends it again"
+            )),
+            Self::NeedsNumber { next, .. } => usage(format!("--number {next}, the next number of its key")),
+            Self::WrongNumber { next: Some(next), .. } => usage(format!("--number {next}, the next number of the key")),
+            Self::WrongNumber { waiting: Some(waiting), .. } => {
+                usage(format!("--number N, less than {waiting}, which is the first number that waits"))
+            }
+            Self::WrongNumber { .. } => usage("no event of the key waits for a number".to_owned()),
+            Self::TooManyNumbers { max, .. } => usage(format!("skip at most {max}: --through N")),
+            Self::Busy { pids, .. } => {
+                let end: Vec<String> =
+                    pids.iter().map(|pid| format!("; or SELECT pg_terminate_backend({pid});")).collect();
+                failed(format!("run this again when the handler has returned{}", end.concat()))
+            }
+        }
+    }
+}
+
+impl Diagnose for InboxError {
+    fn class(&self) -> Class {
+        self.diagnosis().class
+    }
+
+    fn exit(&self) -> Exit {
+        self.diagnosis().exit
+    }
+
+    fn cure(&self) -> Option<String> {
+        self.diagnosis().fix
+    }
+}

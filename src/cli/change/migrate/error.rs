@@ -1,0 +1,314 @@
+use crate::cli::run::assemble::AssembleError;
+use crate::cli::shell::marks::{STATES, plain};
+use crate::cli::shell::steps::StepError;
+use crate::cli::shell::typed::quoted;
+use crate::error::{Class, Diagnose, Exit};
+use crate::postgres::Sql;
+use crate::relay::StoredOffset;
+use crate::{postgres, relay};
+
+/// Reason why a migration does not continue.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MigrateError {
+    #[error(transparent)]
+    Assemble(#[from] Box<AssembleError>),
+    #[error(transparent)]
+    Postgres(#[from] postgres::Error),
+    #[error(transparent)]
+    Relay(#[from] Box<relay::Error>),
+    #[error(transparent)]
+    Step(#[from] StepError),
+    #[error("PostgreSQL {major} has no row filters for publications: a migration needs 15 or later")]
+    TooOld { major: i32 },
+    #[error("wal_level is {0:?}, logical decoding needs \"logical\"")]
+    WalLevel(String),
+    #[error("the configuration captures {} tables, and a migration is about one: {}", .0.len(), .0.join(", "))]
+    NotOneTable(Vec<String>),
+    #[error("no column of table {table} tells what the poller has sent")]
+    NoMark { table: String },
+    #[error("several columns of table {table} may be the mark of a row that the poller has sent: {}", columns.join(", "))]
+    ManyMarks {
+        table: String,
+        columns: Vec<String>,
+        /// Column in the condition of a partial index.
+        read: Option<String>,
+    },
+    #[error(
+        "a program still marks rows of table {table} that are outboxd's: {rows} since new rows have the mark {mark:?}; it sends them as \
+         well, and reads by another column{}",
+        or_others(others)
+    )]
+    StillMarked { table: String, rows: i64, mark: String, others: Vec<String> },
+    #[error("no program has marked a row of table {table} that is outboxd's: the poller does not send them")]
+    NotMarked { table: String },
+    #[error("table {table} has no column {column:?}")]
+    NoColumn { table: String, column: String },
+    #[error("column {column:?} of table {table} is of a type that a publication's row filter cannot compare")]
+    MarkType { table: String, column: String },
+    #[error(
+        "--mark {column}: column {column:?} of table {table} holds values, and the one of a sent row is not given"
+    )]
+    NoSentValue { table: String, column: String },
+    #[error("publication {0:?} is there already, and is not that of a migration")]
+    ForeignPublication(String),
+    #[error("replication slot {0:?} is there already, older than the publication that a migration makes")]
+    OlderSlot(String),
+    #[error("replication slot {slot:?} is gone or lost{}", because.as_deref().map(|because| format!(": {because}")).unwrap_or_default())]
+    SlotLost { slot: String, because: Option<String> },
+    #[error("no migration of table {0} has begun")]
+    NotBegun(String),
+    #[error("the migration of table {table} is not so far: {why}")]
+    NotSoFar { table: String, why: &'static str },
+    #[error("the migration of table {table} is past that: {why}")]
+    Past { table: String, why: &'static str },
+    #[error("replication slot {slot:?} is read by pid {pid}")]
+    Running { slot: String, pid: i32 },
+    #[error(
+        "nobody reads replication slot {0:?}: rows that are outboxd's would not be sent before the poller's next ones"
+    )]
+    NotRunning(String),
+    #[error(
+        "{rows} of table {table} wait for the poller: some insert does not come by the trigger, or outboxd's trigger is switched off"
+    )]
+    Unsent { table: String, rows: String },
+    #[error("a session looks for rows by {mark:?}: pid {pid} ({application})")]
+    Polled { mark: String, pid: i32, application: String },
+    #[error("table {table} was read {scans} times within {seconds} s: a poller may still run")]
+    Scanned { table: String, scans: i64, seconds: u64 },
+    #[error("there is no replication slot {slot:?}")]
+    NoSuchSlot { slot: String, others: Vec<String> },
+    #[error("replication slot {0:?} is not one of pgoutput in this database")]
+    OtherSlot(String),
+    #[error("replication slot {0:?} is that of outboxd's configuration")]
+    SameSlot(String),
+    #[error("replication slot {slot:?} is read by pid {pid}, which is not outboxd's to stop")]
+    ReadByOther { slot: String, pid: i32 },
+    #[error("replication slot {0:?} is not there: nothing was taken over")]
+    NotCopied(String),
+    #[error("the taking over is past that: {slot:?} stands at another place than {from:?}")]
+    Elsewhere { slot: String, from: String },
+    #[error("publication {publication:?} does not publish the inserts of table {table}")]
+    NotPublished { publication: String, table: String, others: Vec<String> },
+    #[error("{0:?} is not the address of a connector: http://HOST:8083/connectors/NAME")]
+    NoConnectorAddress(String),
+    #[error("no answer from {connector}")]
+    NoAnswer {
+        connector: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{connector} was refused (HTTP {status})")]
+    ConnectRefused { connector: String, status: u16 },
+    #[error("there is no connector at {0}")]
+    NoConnector(String),
+    #[error("connector {0} is not stopped")]
+    StillRuns(String),
+    #[error("connector {connector} did not stop within {seconds} s")]
+    NotStopped { connector: String, seconds: u64 },
+    #[error(
+        "the configuration does not say where Debezium's stored offset is: what it has sent since it moved the slot would come again"
+    )]
+    NoOffsets,
+    #[error(
+        "no offset of the connector is in {}, under the key {}: what it has sent since it moved the slot would come again", .0.store, .0.key
+    )]
+    NoStoredOffset(StoredOffset),
+    #[error("outboxd has not ended cleanly: {other} would send again what outboxd sent last")]
+    NotEnded {
+        other: &'static str,
+        /// Command for a user who accepts that events are sent again.
+        anyway: String,
+    },
+    #[error("outboxd did not catch up within {seconds} s: inserts went on, nothing was changed")]
+    Hold { seconds: u64 },
+}
+
+fn or_others(others: &[String]) -> String {
+    if others.is_empty() { String::new() } else { format!(", such as {}", others.join(" or ")) }
+}
+
+impl From<AssembleError> for MigrateError {
+    fn from(error: AssembleError) -> Self {
+        Self::Assemble(Box::new(error))
+    }
+}
+
+impl From<relay::Error> for MigrateError {
+    fn from(error: relay::Error) -> Self {
+        Self::Relay(Box::new(error))
+    }
+}
+
+impl MigrateError {
+    /// Returns the error of a missing slot, with the names of the existing slots if the server returns them.
+    pub(super) async fn no_such_slot(sql: &Sql, slot: &str) -> Self {
+        let others = sql.slot_names().await.unwrap_or_default();
+        Self::NoSuchSlot { slot: slot.to_owned(), others }
+    }
+}
+
+impl Diagnose for MigrateError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Assemble(error) => error.class(),
+            Self::Postgres(error) => error.class(),
+            Self::Relay(error) => error.class(),
+            Self::Step(error) => error.class(),
+            Self::NotOneTable(_)
+            | Self::NoMark { .. }
+            | Self::ManyMarks { .. }
+            | Self::NoColumn { .. }
+            | Self::MarkType { .. }
+            | Self::SameSlot(_)
+            | Self::NoConnectorAddress(_)
+            | Self::NoSentValue { .. } => Class::Config,
+            Self::Hold { .. } => Class::Transient,
+            _ => Class::Definite,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Assemble(error) => error.exit(),
+            Self::Postgres(error) => error.exit(),
+            Self::Relay(error) => error.exit(),
+            Self::Step(error) => error.exit(),
+            Self::SlotLost { .. } => Exit::SlotLost,
+            Self::Hold { .. } => Exit::Failed,
+            error if error.class() == Class::Config => Exit::Usage,
+            _ => Exit::Precondition,
+        }
+    }
+
+    fn cure(&self) -> Option<String> {
+        let cure = match self {
+            Self::Assemble(error) => return error.cure(),
+            Self::Postgres(error) => return error.cure(),
+            Self::Relay(error) => return error.cure(),
+            Self::Step(error) => return error.cure(),
+            Self::TooOld { .. } => {
+                "upgrade the server, or stop the poller, wait until it has nothing to send, and start outboxd with \
+                 snapshot.mode=no_data before the application writes again"
+            }
+            Self::WalLevel(_) => {
+                "as a superuser: ALTER SYSTEM SET wal_level = 'logical';\nthen restart the server (on RDS: set the parameter \
+                 rds.logical_replication to 1)"
+            }
+            Self::NotOneTable(_) => "name the one in the configuration: table.include.list=public.outbox",
+            Self::NoMark { .. } => {
+                "name it: --mark COLUMN; for a column such as status also the value: --mark status=PUBLISHED. A poller that deletes \
+                 what it has sent has no mark: see docs/migrate/from-a-poller.md"
+            }
+            Self::ManyMarks { columns, read, .. } => {
+                let likely = read.as_ref().or_else(|| columns.first()).map_or("COLUMN", String::as_str);
+                let value = if STATES.contains(&plain(likely).as_str()) { "=PUBLISHED" } else { "" };
+                let why = if read.is_some() {
+                    ", the column of a partial index"
+                } else {
+                    ", or whichever is in the condition of its SELECT"
+                };
+                return Some(format!(
+                    "name it: --mark {}{why}. With another one both would send every event",
+                    quoted(&format!("{likely}{value}"))
+                ));
+            }
+            Self::StillMarked { others, .. } => {
+                let mark = others.first().map_or("COLUMN", String::as_str);
+                let value = if STATES.contains(&plain(mark).as_str()) { "=PUBLISHED" } else { "" };
+                return Some(format!(
+                    "stop outboxd, if it runs; outboxd migrate rollback -c FILE --poller-sends-all; then begin again with \
+                     --mark {}. If several pollers mark the same rows, and the mark is right: run this again",
+                    quoted(&format!("{mark}{value}"))
+                ));
+            }
+            Self::NotMarked { .. } => "outboxd migrate rollback -c FILE lets outboxd send its rows first",
+            Self::NoColumn { .. } => "name it: --mark COLUMN",
+            Self::MarkType { .. } => {
+                "row filters compare PostgreSQL's own types only: see docs/migrate/from-a-poller.md"
+            }
+            Self::NoSentValue { column, .. } => {
+                return Some(format!(
+                    "--mark {column}=PUBLISHED, or whatever the poller writes when it has sent a row"
+                ));
+            }
+            Self::ForeignPublication(name) => {
+                return Some(format!(
+                    "give publication.name and slot.name other names, or, when nobody uses them: DROP PUBLICATION \"{name}\"; and \
+                     outboxd slot drop -c FILE"
+                ));
+            }
+            Self::OlderSlot(_) => {
+                "give slot.name another name, or, when nobody uses it: outboxd slot drop -c FILE"
+            }
+            Self::SlotLost { .. } => {
+                "rows that are outboxd's may be missing: outboxd verify -c FILE names them; \
+                 -X slot.recovery=snapshot sends all rows of the table"
+            }
+            Self::NoSuchSlot { others, .. } if others.is_empty() => {
+                "the server has none at all: is it the right server?"
+            }
+            Self::NoSuchSlot { others, .. } => {
+                return Some(format!(
+                    "name one that is there: {}. If outboxd migrate finish has dropped it, nothing is left to do",
+                    others.join(", ")
+                ));
+            }
+            Self::OtherSlot(_) => {
+                "connect to its database; of another plugin, a copy can be one of pgoutput: SELECT \
+                 pg_copy_logical_replication_slot('SLOT', 'COPY', false, 'pgoutput');"
+            }
+            Self::NoConnectorAddress(_) => return None,
+            Self::NoAnswer { .. } => {
+                "is that Kafka Connect, and does it run? curl -s http://HOST:8083/connectors lists its connectors. While it rebalances it \
+                 is late: run this again"
+            }
+            Self::ConnectRefused { .. } | Self::NoConnector(_) => {
+                "curl -s http://HOST:8083/connectors lists them; HTTP 409 means that Connect rebalances: run this again"
+            }
+            Self::StillRuns(_) => "outboxd migrate start -c FILE --from-connector URL stops it",
+            Self::NotStopped { .. } => "look at it: curl -s URL/status; then run this again",
+            Self::NoOffsets => {
+                "-X offset.storage.topic=connect-offsets, or whatever offset.storage.topic is in the Connect worker's configuration; \
+                 `name` must be the connector's"
+            }
+            Self::NoStoredOffset(_) => {
+                "-X offset.storage.topic=…, as it is in the Connect worker's configuration; `name` must be the connector's, and \
+                 topic.prefix too. A connector that has sent nothing yet has none: let it send an event first"
+            }
+            Self::NotEnded { anyway, .. } => {
+                return Some(format!(
+                    "start outboxd once more, wait until it has caught up (outboxd lag -c FILE), and stop it with SIGTERM; then run this \
+                     again. If events may come twice: {anyway}"
+                ));
+            }
+            Self::SameSlot(_) => "give slot.name a name of its own",
+            Self::ReadByOther { .. } => "stop the program that reads it, then run this again",
+            Self::NotCopied(_) => "outboxd migrate start -c FILE --from-slot SLOT",
+            Self::Elsewhere { .. } => {
+                "if outboxd has gone on from it, all is well: outboxd migrate status. If it was made for something else, give slot.name \
+                 another name: rows between the two would not be sent"
+            }
+            Self::NotPublished { others, .. } => {
+                return Some(format!(
+                    "it must be the one that the other program reads by, or as old: publication.name={}",
+                    if others.is_empty() { "NAME".to_owned() } else { others.join(" or ") }
+                ));
+            }
+            Self::NotBegun(_) => "outboxd migrate start -c FILE",
+            Self::NotSoFar { .. } => "outboxd migrate start -c FILE goes on with it",
+            Self::Past { .. } => "outboxd migrate status -c FILE says what is next",
+            Self::Running { .. } => "stop outboxd with SIGTERM, then run this again",
+            Self::NotRunning(_) => "start outboxd, then run this again",
+            Self::Unsent { .. } => {
+                "let the poller send them; then outboxd migrate status -c FILE says whether more come"
+            }
+            Self::Polled { .. } | Self::Scanned { .. } => {
+                "stop the poller, then run this again. If it was no poller that has read the table: --poller-is-stopped"
+            }
+            Self::Hold { .. } => {
+                "run this again when outboxd is not behind: outboxd lag -c FILE; or give it longer: --hold 20s"
+            }
+        };
+        Some(cure.to_owned())
+    }
+}

@@ -1,0 +1,77 @@
+use crate::config::ConfigError;
+use crate::error::{Class, Diagnose, Exit};
+use crate::postgres::{self, InvalidSlotName, shown_application};
+use crate::wal::Lsn;
+
+/// Reasons why nothing was done about a slot.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SlotError {
+    #[error(transparent)]
+    Config(Box<ConfigError>),
+    #[error(transparent)]
+    Postgres(#[from] postgres::Error),
+    #[error("--slot: {0}")]
+    NoName(#[from] InvalidSlotName),
+    #[error("there is no replication slot {0:?}")]
+    NoSlot(String),
+    #[error("there is a replication slot {0:?} already")]
+    Exists(String),
+    #[error("there is no publication {publication:?} in database {database:?}")]
+    NoPublication { publication: String, database: String, publish: String },
+    #[error("replication slot {slot:?} is in use by pid {pid}{}", named(application.as_deref()))]
+    InUse { slot: String, pid: i32, application: Option<String> },
+    #[error("replication slot {slot:?} stands at {confirmed} and cannot go back to {to}")]
+    Backwards { slot: String, confirmed: Lsn, to: Lsn },
+    #[error("{to} lies beyond the end of the WAL, {end}")]
+    BeyondTheEnd { to: Lsn, end: Lsn },
+}
+
+fn named(application: Option<&str>) -> String {
+    application
+        .filter(|name| !name.is_empty())
+        .map(|name| format!(" ({})", shown_application(name)))
+        .unwrap_or_default()
+}
+
+impl Diagnose for SlotError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Config(error) => error.class(),
+            Self::Postgres(error) => error.class(),
+            Self::NoName(_) | Self::Backwards { .. } | Self::BeyondTheEnd { .. } => Class::Config,
+            _ => Class::Definite,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Config(error) => error.exit(),
+            Self::Postgres(error) => error.exit(),
+            Self::NoName(_) | Self::Backwards { .. } | Self::BeyondTheEnd { .. } => Exit::Usage,
+            _ => Exit::Precondition,
+        }
+    }
+
+    fn cure(&self) -> Option<String> {
+        match self {
+            Self::Config(error) => error.cure(),
+            Self::Postgres(error) => error.cure(),
+            Self::NoName(error) => Some(format!("--slot {}", error.like())),
+            Self::NoSlot(_) => Some("outboxd slot ls -c FILE shows those that there are".to_owned()),
+            Self::Exists(_) => {
+                Some("use it as it is, or drop it first: outboxd slot drop -c FILE".to_owned())
+            }
+            Self::NoPublication { publication, publish, .. } => Some(format!(
+                "make it first, so that the slot can be read: CREATE PUBLICATION {publication} FOR TABLE … WITH \
+                 (publish = '{publish}'); or let outboxd run make both at its first start"
+            )),
+            Self::InUse { .. } => Some("stop the outboxd that reads it, then run this again".to_owned()),
+            Self::Backwards { .. } => Some(
+                "what is confirmed is gone from the stream; outboxd verify tells what is missing".to_owned(),
+            ),
+            Self::BeyondTheEnd { .. } => Some(
+                "give one of this server that is behind the slot: outboxd slot ls -c FILE shows where each stands".to_owned(),
+            ),
+        }
+    }
+}

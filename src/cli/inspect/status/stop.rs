@@ -1,0 +1,64 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::direct::{APPLICATION, Direct};
+use super::error::StatusError;
+use crate::cli::args::ConfigArgs;
+use crate::cli::run::assemble::assemble;
+use crate::cli::say;
+use crate::cli::shell::next_start::next_start;
+use crate::cli::shell::sql::open;
+use crate::error::{Diagnose as _, chain};
+use crate::postgres::{self, SnapshotMode};
+use crate::relay::{Phase, RelayParts, kept_position};
+use crate::wal::Oid;
+
+/// The patience with Kafka: `status` is about the slot.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Adds the stop that is stored with the position in Kafka to a slot without a reader. Prints the reason if it cannot be read.
+pub(super) async fn add_remembered(direct: &mut Direct, config: &ConfigArgs) {
+    let found = match assemble(config) {
+        Ok(assembly) => find(direct, Arc::new(assembly.parts)).await,
+        Err(error) => Err(format!("run refuses this configuration: {}", chain(&error))),
+    };
+    match found {
+        Ok(Some((stopped, cure))) => {
+            direct.stopped = Some(stopped);
+            direct.cure = cure.or(direct.cure.take());
+        }
+        Ok(None) => {}
+        Err(reason) => say(&format!(
+            "it is not known whether the last run has ended for rows that are not sent: {reason}"
+        )),
+    }
+}
+
+/// Adds the next start's action to a slot that does not exist.
+pub(super) async fn without_slot(slot: String, config: &ConfigArgs) -> StatusError {
+    let asked = async {
+        let parts = Arc::new(assemble(config).ok()?.parts);
+        let sql = open(&parts.postgres.server, APPLICATION).await.ok()?;
+        Some(next_start(&parts, &sql).await)
+    };
+    let (next, fix) = asked.await.unzip();
+    StatusError::NoSlot { slot, next, fix: fix.flatten() }
+}
+
+async fn find(direct: &Direct, parts: Arc<RelayParts>) -> Result<Option<(String, Option<String>)>, String> {
+    let kept = kept_position(Arc::clone(&parts), PATIENCE).await.map_err(|error| chain(&error))?;
+    let Some(kept) = kept.filter(|kept| kept.phase == Phase::Streaming) else { return Ok(None) };
+    // A database that was made again under its name is begun with like any other.
+    if kept.is_of_dropped(database(&parts).await.map_err(|error| chain(&error))?) {
+        return Ok(None);
+    }
+    let confirmed = direct.confirmed.as_deref().and_then(|lsn| lsn.parse().ok());
+    let (accept, always) =
+        (parts.relay.position.accept, parts.postgres.snapshot.mode == SnapshotMode::Always);
+    let stop = kept.stop(confirmed, accept, always);
+    Ok(stop.map(|stop| (stop.to_string(), stop.cure())))
+}
+
+async fn database(parts: &RelayParts) -> Result<Oid, postgres::Error> {
+    Ok(open(&parts.postgres.server, APPLICATION).await?.server().await?.database)
+}

@@ -1,0 +1,172 @@
+//! Reads records on a thread, and asks the schema registries for what it takes.
+
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinError, spawn_blocking};
+
+use crate::connect::converter::registered::{SchemaId, Side, WrittenSchema};
+use crate::error::{Class, Diagnose, Exit, chain};
+use crate::registry::{Error, Registries, Schemas, Written};
+
+/// One thread asks, and waits for the answer.
+const QUESTIONS_MAX: usize = 1;
+
+/// Time after which a missing schema is requested again, by commands that run for long.
+const ABSENT_FOR: Duration = Duration::from_secs(5);
+
+/// Treatment of a record whose schema the registry does not return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum Unanswered {
+    /// The work ends: nothing may be skipped.
+    Fails,
+    /// It is not decoded, nor is any other with this schema.
+    Unread,
+    /// It is not decoded. Later ones may be.
+    UnreadForNow,
+}
+
+/// Decoder of keys and values for a thread.
+#[derive(Debug)]
+pub(in crate::cli) struct RecordDecoder {
+    schemas: Schemas,
+    unanswered: Unanswered,
+    /// Since when something is remembered as absent.
+    absent_since: Option<Instant>,
+    asking: mpsc::Sender<Question>,
+}
+
+/// Reasons why a record is not read.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cli) enum DecodingError {
+    #[error(transparent)]
+    Registry(#[from] Error),
+    /// The result is not needed any more.
+    #[error("the thread that does the work was interrupted")]
+    Aborted,
+}
+
+impl Diagnose for DecodingError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Registry(error) => error.class(),
+            Self::Aborted => Class::Definite,
+        }
+    }
+
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Registry(error) => error.exit(),
+            Self::Aborted => Exit::Precondition,
+        }
+    }
+
+    fn cure(&self) -> Option<String> {
+        match self {
+            Self::Registry(error) => error.cure(),
+            Self::Aborted => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Question {
+    side: Side,
+    id: SchemaId,
+    answer: oneshot::Sender<Result<Option<WrittenSchema>, Error>>,
+}
+
+/// Does work that reads records on a thread of its own.
+pub(in crate::cli) async fn run<T: Send + 'static>(
+    registries: &Registries,
+    unanswered: Unanswered,
+    work: impl FnOnce(RecordDecoder) -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    let (asking, mut questions) = mpsc::channel::<Question>(QUESTIONS_MAX);
+    let schemas = Schemas::new(registries);
+    let decoder = RecordDecoder { schemas, unanswered, absent_since: None, asking };
+    let mut working = spawn_blocking(move || work(decoder));
+    loop {
+        tokio::select! {
+            biased;
+            // Behind its last question nothing is asked.
+            outcome = &mut working => return outcome,
+            Some(Question { side, id, answer }) = questions.recv() => {
+                // It may be gone by then.
+                answer.send(registries.schema(side, id).await).ok();
+            }
+        }
+    }
+}
+
+impl RecordDecoder {
+    /// Decodes a key or a value.
+    pub(in crate::cli) fn read<'b>(
+        &mut self,
+        side: Side,
+        bytes: &'b [u8],
+    ) -> Result<Written<'b>, DecodingError> {
+        if self.unanswered == Unanswered::UnreadForNow
+            && self.absent_since.is_some_and(|since| since.elapsed() >= ABSENT_FOR)
+        {
+            self.schemas.forget_absent();
+            self.absent_since = None;
+        }
+        loop {
+            let id = match self.schemas.read(side, bytes) {
+                Ok(written) => return Ok(written),
+                Err(id) => id,
+            };
+            match self.ask(side, id) {
+                Ok(schema) => {
+                    self.schemas.learn(side, id, schema.as_ref());
+                    if schema.is_some() {
+                        continue;
+                    }
+                }
+                Err(DecodingError::Registry(error)) if self.unanswered != Unanswered::Fails => {
+                    self.schemas.give_up(side, id, in_one_line(&error));
+                }
+                Err(error) => return Err(error),
+            }
+            self.absent_since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Returns a key or a value as text, or the bytes where it cannot be decoded.
+    pub(in crate::cli) fn text<'b>(
+        &mut self,
+        side: Side,
+        bytes: &'b [u8],
+    ) -> Result<Cow<'b, [u8]>, DecodingError> {
+        Ok(self.read(side, bytes)?.or(bytes))
+    }
+
+    /// Does the same, and calls `unread` with the reason when it cannot be decoded.
+    pub(in crate::cli) fn known<'b>(
+        &mut self,
+        side: Side,
+        bytes: &'b [u8],
+        unread: impl FnOnce(String),
+    ) -> Result<Cow<'b, [u8]>, DecodingError> {
+        let written = self.read(side, bytes)?;
+        if let Written::Unreadable(why) = &written {
+            unread(chain(why));
+        }
+        Ok(written.or(bytes))
+    }
+
+    fn ask(&self, side: Side, id: SchemaId) -> Result<Option<WrittenSchema>, DecodingError> {
+        let (answer, answered) = oneshot::channel();
+        let asked = self.asking.blocking_send(Question { side, id, answer });
+        asked.map_err(|_| DecodingError::Aborted)?;
+        Ok(answered.blocking_recv().map_err(|_| DecodingError::Aborted)??)
+    }
+}
+
+/// Returns an error and its fix in one line, as the command continues.
+fn in_one_line(error: &Error) -> String {
+    let cure = error.cure().map(|cure| format!(" (to fix: {cure})"));
+    format!("{}{}", chain(error), cure.unwrap_or_default())
+}

@@ -1,7 +1,0 @@
-use crate::postgres::{Error, ServerOptions, Sql, TlsSetup};
-
-/// A session of a command's own. The user's `database.initial.statements` are for `run`.
-pub(super) async fn open(server: &ServerOptions, application: &str) -> Result<Sql, Error> {
-    let server = ServerOptions { initial_statements: Vec::new(), ..server.clone() };
-    Sql::open(&server, &TlsSetup::new(&server)?, application).await
-}

@@ -1,0 +1,71 @@
+//! Comparison of `docs/compatibility.md` with the table of keys: for each of Debezium's options the page states the
+//! program's behaviour.
+
+use std::path::Path;
+
+use super::keys::{self, Row, Status};
+
+/// Options of Debezium 3.7.0.Final with their defaults: those that its connector reports (`/validate`), and the
+/// relevant ones of its transforms, of Connect's converters and of the worker.
+const OPTIONS: &str = include_str!("debezium_options.tsv");
+const BEGIN: &str = "<!-- The table below is generated: UPDATE_DOCS=1 cargo test --lib compatibility -->\n";
+
+#[test]
+fn the_table_in_the_documentation_is_that_of_the_program() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/compatibility.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (head, table) = page.split_once(BEGIN).unwrap();
+    let generated = table_of(OPTIONS);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, format!("{head}{BEGIN}{generated}")).unwrap();
+        return;
+    }
+    assert!(
+        table == generated,
+        "docs/compatibility.md is stale: UPDATE_DOCS=1 cargo test --lib compatibility"
+    );
+}
+
+#[test]
+fn every_option_of_debezium_is_known() {
+    let unknown: Vec<_> = options(OPTIONS).filter(|(option, _)| keys::lookup(option).is_none()).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+fn table_of(options_text: &str) -> String {
+    let mut table = "\n| option | Debezium's default | here | |\n| --- | --- | --- | --- |\n".to_owned();
+    for (option, default) in options(options_text) {
+        let row = keys::lookup(option).unwrap();
+        let (option, default) = (code(option), code(default));
+        table.push_str(&format!("| {option} | {default} | {} | {} |\n", verdict(row), note(row)));
+    }
+    table
+}
+
+fn options(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().skip(1).filter_map(|line| line.split_once('\t'))
+}
+
+fn verdict(row: &Row) -> &'static str {
+    match row.status {
+        Status::Used => "same",
+        Status::Better => "better",
+        Status::Changes => "same",
+        Status::Ignored => "ignored",
+        Status::Refused | Status::Renamed => "refused",
+    }
+}
+
+fn note(row: &Row) -> String {
+    let allowed: Vec<_> = row.allowed().map(code).collect();
+    let note = row.reason.replace('|', "\\|");
+    match (row.status, allowed.is_empty()) {
+        (Status::Changes, _) => format!("with an EventRouter: {note}"),
+        (Status::Refused, false) => format!("but for {}: {note}", allowed.join(", ")),
+        _ => note,
+    }
+}
+
+fn code(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("`{}`", text.replace('|', "\\|")) }
+}

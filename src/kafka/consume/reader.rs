@@ -1,0 +1,116 @@
+//! Consumers that read what is there, and wait for nothing.
+
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
+use rdkafka::metadata::MetadataPartition;
+
+use crate::kafka::client_config::client_config;
+use crate::kafka::connection_failures::ConnectionFailures;
+use crate::kafka::error::Error;
+use crate::kafka::options::Options;
+
+const SETTINGS: [(&str, &str); 4] = [
+    // Asked for by the interface; nothing is assigned or committed through a group.
+    ("group.id", "outboxd"),
+    ("enable.auto.commit", "false"),
+    // How the end of a partition is known also where transactions were aborted.
+    ("enable.partition.eof", "true"),
+    // The ends are asked for, not what may still come.
+    ("fetch.wait.max.ms", "10"),
+];
+
+/// A consumer that keeps why its connections fail.
+pub(in crate::kafka) type Reader = BaseConsumer<ConnectionFailures>;
+
+/// Creates a consumer with this `isolation.level`.
+pub(in crate::kafka) fn reader(
+    options: &Options,
+    isolation: &str,
+    failures: &ConnectionFailures,
+) -> Result<Reader, Error> {
+    let mut config = client_config(options);
+    for (key, value) in SETTINGS {
+        config.set(key, value);
+    }
+    config.set("isolation.level", isolation);
+    consumer(options, &config, failures)
+}
+
+/// Creates a consumer with these settings, and gives it a token if it needs one. Blocks for some seconds at most while there is no
+/// token yet.
+pub(in crate::kafka) fn consumer(
+    options: &Options,
+    config: &ClientConfig,
+    failures: &ConnectionFailures,
+) -> Result<Reader, Error> {
+    let consumer: Reader = config.create_with_context(failures.clone()).map_err(Error::settings)?;
+    if options.tokens.is_some() {
+        serve_token(&consumer);
+    }
+    Ok(consumer)
+}
+
+/// Serves librdkafka's request for a token, which is the first event of a client. Until then no other request is answered. Nothing
+/// may be assigned.
+pub(in crate::kafka) fn serve_token(consumer: &BaseConsumer<impl ConsumerContext>) {
+    drop(consumer.poll(Duration::ZERO));
+}
+
+/// Returns the partitions of a topic; none when there is no such topic. A consumer's request does not create
+/// it.
+pub(in crate::kafka) fn partition_ids(
+    consumer: &BaseConsumer<impl ConsumerContext>,
+    topic: &str,
+    patience: Duration,
+) -> KafkaResult<Vec<i32>> {
+    let metadata = consumer.fetch_metadata(Some(topic), patience)?;
+    let Some(topic) = metadata.topics().iter().find(|answer| answer.name() == topic) else {
+        return Ok(Vec::new());
+    };
+    match topic.error().map(Code::from) {
+        None => Ok(topic.partitions().iter().map(MetadataPartition::id).collect()),
+        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic) => Ok(Vec::new()),
+        Some(code) => Err(KafkaError::MetadataFetch(code)),
+    }
+}
+
+/// Returns whether a topic exists, as far as a consumer sees it.
+pub(in crate::kafka) async fn is_there(options: &Options, topic: &str, patience: Duration) -> bool {
+    let (options, topic) = (options.clone(), topic.to_owned());
+    let asking = move || {
+        let consumer = reader(&options, "read_committed", &ConnectionFailures::default()).ok()?;
+        partition_ids(&consumer, &topic, patience).ok()
+    };
+    let found = tokio::task::spawn_blocking(asking).await.ok().flatten();
+    found.is_some_and(|partitions| !partitions.is_empty())
+}
+
+/// Returns the error for unreachable brokers at `servers`, when that is why a request had no answer within
+/// `patience`.
+pub(in crate::kafka) fn unreachable(
+    servers: &str,
+    failures: &ConnectionFailures,
+    error: &KafkaError,
+    patience: Duration,
+) -> Option<Error> {
+    use Code::{AllBrokersDown, BrokerTransportFailure, OperationTimedOut};
+    let code = code(error)?;
+    let reason = match code {
+        AllBrokersDown | BrokerTransportFailure => failures.last().unwrap_or_else(|| code.to_string()),
+        // It may also be slow.
+        OperationTimedOut => failures.last()?,
+        _ => return None,
+    };
+    Some(Error::Unreachable { servers: servers.to_owned(), seconds: patience.as_secs(), reason })
+}
+
+/// Returns the brokers' code, also of an administrator's request.
+pub(in crate::kafka) fn code(error: &KafkaError) -> Option<Code> {
+    match error {
+        KafkaError::AdminOp(code) => Some(*code),
+        other => other.rdkafka_error_code(),
+    }
+}

@@ -1,0 +1,168 @@
+use std::time::{Duration, Instant};
+
+use rdkafka::client::OAuthToken;
+use rdkafka::consumer::Consumer as _;
+use rdkafka::error::KafkaError;
+use rdkafka::producer::{BaseRecord, DeliveryResult, NoCustomPartitioner, ProducerContext, ThreadedProducer};
+use rdkafka::{ClientContext, Message as _, Offset, TopicPartitionList};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::kafka::client_config::client_config;
+use crate::kafka::connection_failures::ConnectionFailures;
+use crate::kafka::consume::reader::{Reader, consumer};
+use crate::kafka::error::Error;
+use crate::kafka::options::Options;
+use crate::kafka::token_callback;
+
+/// Asked for by the interface; nothing is assigned or committed through a group.
+const GROUP_ID: &str = "outboxd";
+
+/// The compacted topic in which Connect keeps its source offsets: the last value of a key counts, and a value of null
+/// takes the key away.
+pub(crate) struct OffsetTopic {
+    options: Options,
+    name: String,
+    producer: ThreadedProducer<Reports>,
+}
+
+/// Value of a key in the topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StoredValue {
+    /// The value.
+    pub bytes: Vec<u8>,
+    /// The record's timestamp, in milliseconds since 1970.
+    pub stored_at_ms: Option<i64>,
+}
+
+impl OffsetTopic {
+    /// Sets up a producer of its own: a stored offset must neither wait behind records nor delay them. A
+    /// write that is not acknowledged within `patience` is given up; a later one is newer.
+    ///
+    /// # Errors
+    /// When librdkafka refuses a setting.
+    pub(crate) fn new(options: &Options, name: &str, patience: Duration) -> Result<Self, Error> {
+        let mut config = client_config(options);
+        config.set("message.timeout.ms", patience.as_millis().max(1).to_string());
+        config.set("enable.gapless.guarantee", "false").set("linger.ms", "0");
+        let producer = config.create_with_context(Reports).map_err(Error::settings)?;
+        Ok(Self { options: options.clone(), name: name.to_owned(), producer })
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads the last value of a key, from the whole topic. Blocks for `patience` at most.
+    ///
+    /// # Errors
+    /// When the topic does not exist or cannot be read to its end in time.
+    pub(crate) fn read(&self, key: &[u8], patience: Duration) -> Result<Option<StoredValue>, Error> {
+        let deadline = Instant::now() + patience;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let failed = |error: KafkaError| self.unread(error.to_string());
+        let consumer = self.consumer()?;
+        let partitions = self.partitions(&consumer, left())?;
+        let mut assignment = TopicPartitionList::new();
+        for partition in &partitions {
+            assignment.add_partition_offset(&self.name, *partition, Offset::Beginning).map_err(failed)?;
+        }
+        consumer.assign(&assignment).map_err(failed)?;
+        let (mut last, mut ended, mut trouble) = (None, 0, None);
+        while ended < partitions.len() {
+            match consumer.poll(left()) {
+                Some(Ok(message)) if message.key() == Some(key) => {
+                    let stored_at_ms = message.timestamp().to_millis();
+                    last = message.payload().map(|bytes| StoredValue { bytes: bytes.to_vec(), stored_at_ms });
+                }
+                Some(Ok(_)) => {}
+                Some(Err(KafkaError::PartitionEOF(_))) => ended = ended.saturating_add(1),
+                // Most heal by themselves, and librdkafka tries again.
+                Some(Err(error)) => trouble = Some(error.to_string()),
+                None => {}
+            }
+            if left().is_zero() && ended < partitions.len() {
+                let reason = format!("it was not read to its end within {} s", patience.as_secs());
+                return Err(self.unread(trouble.unwrap_or(reason)));
+            }
+        }
+        Ok(last)
+    }
+
+    /// Stores a value under a key, in the partition that Connect's producer would choose.
+    ///
+    /// # Errors
+    /// When it is not acknowledged in time.
+    pub(crate) async fn write(&self, key: &[u8], value: &str, patience: Duration) -> Result<(), Error> {
+        let (report, sent) = oneshot::channel();
+        let record = BaseRecord::with_opaque_to(&self.name, Box::new(report)).key(key).payload(value);
+        self.producer.send(record).map_err(|(error, _)| self.unwritten(&error))?;
+        // librdkafka gives up by itself; the rest is for its report.
+        match timeout(patience.saturating_mul(2), sent).await {
+            Ok(Ok(None)) => Ok(()),
+            Ok(Ok(Some(error))) => Err(self.unwritten(&error)),
+            Ok(Err(_)) | Err(_) => Err(self.unwritten(&"no answer")),
+        }
+    }
+
+    fn consumer(&self) -> Result<Reader, Error> {
+        let mut config = client_config(&self.options);
+        config.set("group.id", GROUP_ID).set("enable.auto.commit", "false");
+        // How the end of a partition is known also where transactions were aborted.
+        config.set("enable.partition.eof", "true");
+        // The ends are asked for, not what may still come.
+        config.set("fetch.wait.max.ms", "10");
+        consumer(&self.options, &config, &ConnectionFailures::default())
+    }
+
+    fn partitions(&self, consumer: &Reader, patience: Duration) -> Result<Vec<i32>, Error> {
+        // A consumer's question does not make the topic.
+        let metadata = consumer
+            .fetch_metadata(Some(&self.name), patience)
+            .map_err(|error| self.unread(error.to_string()))?;
+        let topic = metadata.topics().iter().find(|topic| topic.name() == self.name);
+        let partitions: Vec<_> =
+            topic.into_iter().flat_map(|topic| topic.partitions()).map(|p| p.id()).collect();
+        if partitions.is_empty() {
+            return Err(Error::NoOffsetTopic { topic: self.name.clone() });
+        }
+        Ok(partitions)
+    }
+
+    fn unread(&self, reason: String) -> Error {
+        Error::OffsetTopic { doing: "read", topic: self.name.clone(), reason }
+    }
+
+    fn unwritten(&self, reason: &dyn std::fmt::Display) -> Error {
+        Error::OffsetTopic { doing: "written", topic: self.name.clone(), reason: reason.to_string() }
+    }
+}
+
+/// Hands each delivery report to who waits for it.
+struct Reports;
+
+impl ClientContext for Reports {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, property: Option<&str>) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        token_callback::token(property)
+    }
+}
+
+impl ProducerContext<NoCustomPartitioner> for Reports {
+    type DeliveryOpaque = Box<oneshot::Sender<Option<KafkaError>>>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, report: Self::DeliveryOpaque) {
+        let error = result.as_ref().err().map(|(error, _)| error.clone());
+        // The receiver is gone when the time was over.
+        report.send(error).ok();
+    }
+}
+
+impl std::fmt::Debug for OffsetTopic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OffsetTopic({})", self.name)
+    }
+}

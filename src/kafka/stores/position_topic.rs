@@ -1,0 +1,227 @@
+use std::time::Duration;
+
+use rdkafka::ClientContext;
+use rdkafka::client::OAuthToken;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::producer::{BaseRecord, DeliveryResult, NoCustomPartitioner, ProducerContext, ThreadedProducer};
+use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::compacted_topic::{CompactedTopic, LATE, PARTITION, is_forbidden, reason};
+use crate::kafka::client_config::client_config;
+use crate::kafka::consume::reader::{Reader, code};
+use crate::kafka::error::{Error, TopicFault};
+use crate::kafka::options::Options;
+use crate::kafka::produce::delivery::Deliveries;
+use crate::kafka::time::Time;
+use crate::kafka::token_callback;
+
+/// Time for which librdkafka tries to write a position. A later one is newer.
+const WRITE_TIMEOUT_MS: &str = "30000";
+
+const WRITTEN: &str = "written";
+
+/// Codes of requests that these brokers refuse to any client.
+const NEVER: [Code; 5] = [
+    Code::PolicyViolation,
+    Code::InvalidConfig,
+    Code::InvalidTopic,
+    Code::UnsupportedFeature,
+    Code::UnsupportedVersion,
+];
+
+/// Codes of a topic that is gone with its contents: the next start recreates it.
+const GONE: [Code; 3] = [Code::UnknownTopic, Code::UnknownTopicOrPartition, Code::UnknownPartition];
+
+/// Settings for writing positions: one after another, in this order, and a refused one stops nothing.
+const SETTINGS: [(&str, &str); 5] = [
+    ("enable.idempotence", "false"),
+    ("enable.gapless.guarantee", "false"),
+    ("max.in.flight", "1"),
+    ("linger.ms", "0"),
+    ("message.timeout.ms", WRITE_TIMEOUT_MS),
+];
+
+/// No transaction writes a position.
+const ISOLATION: &str = "read_uncommitted";
+
+/// The compacted topic, of one partition, in which each relay keeps its position.
+///
+/// It has a producer of its own. The relay's producer stops for good at a record that is refused, and in a transaction
+/// nothing is written before its commit; a position must neither stop nor wait for an event.
+pub(crate) struct PositionTopic {
+    topic: CompactedTopic,
+    producer: ThreadedProducer<Reports>,
+}
+
+/// Contents of the topic for a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// No such topic.
+    NoTopic,
+    /// The key's last values, oldest first; `None` takes the key away.
+    Values(Vec<Option<Vec<u8>>>),
+}
+
+/// Handle for the outcome of a position that was handed over.
+#[derive(Debug)]
+pub(crate) struct Receipt(oneshot::Receiver<Option<KafkaError>>);
+
+impl PositionTopic {
+    /// Creates the producer. `wake` is notified of each answer.
+    ///
+    /// # Errors
+    /// When librdkafka refuses a setting.
+    pub(crate) fn new(options: &Options, name: &str, wake: Deliveries) -> Result<Self, Error> {
+        let mut config = client_config(options);
+        for (key, value) in SETTINGS {
+            config.set(key, value);
+        }
+        let producer = config.create_with_context(Reports { wake }).map_err(Error::settings)?;
+        Ok(Self { topic: CompactedTopic::new(options, name), producer })
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub(crate) fn name(&self) -> &str {
+        &self.topic.name
+    }
+
+    /// Makes the topic, unless it is there.
+    ///
+    /// # Errors
+    /// When the brokers do not make it in time.
+    pub(crate) async fn make(&self, patience: Duration) -> Result<(), Error> {
+        if self.topic.make(patience).await.map_err(|error| failed(&self.topic, "made", &error, patience))? {
+            tracing::info!(topic = self.name(), "created the topic for positions");
+        }
+        Ok(())
+    }
+
+    /// Sends the topic's contents for a key to `answer`, or the error when it cannot be read to its end in
+    /// time. Blocks for `patience` at most, and then for a tenth of a second more, in which a consumer closes
+    /// and which the receiver need not wait for.
+    pub(crate) fn read(
+        &self,
+        key: &[u8],
+        patience: Duration,
+        stop: &CancellationToken,
+        answer: impl FnOnce(Result<Read, Error>),
+    ) {
+        match self.topic.reader(ISOLATION) {
+            Ok(consumer) => answer(read(&self.topic, &consumer, key, patience, stop)),
+            Err(error) => answer(Err(error)),
+        }
+    }
+
+    /// Reads a key without the means to write. Blocks for `patience` at most.
+    ///
+    /// # Errors
+    /// When it cannot be read to its end in time.
+    pub(crate) fn peek(options: &Options, name: &str, key: &[u8], patience: Duration) -> Result<Read, Error> {
+        let topic = CompactedTopic::new(options, name);
+        read(&topic, &topic.reader(ISOLATION)?, key, patience, &CancellationToken::new())
+    }
+
+    /// Hands a value over. It never blocks.
+    ///
+    /// # Errors
+    /// When it can never be sent.
+    pub(crate) fn send(&self, key: &[u8], value: &[u8]) -> Result<Receipt, Error> {
+        let (report, receipt) = oneshot::channel();
+        let record = BaseRecord::with_opaque_to(self.name(), Box::new(report)).partition(PARTITION);
+        let sent = self.producer.send(record.key(key).payload(value));
+        sent.map(|()| Receipt(receipt)).map_err(|(error, _)| self.failed(WRITTEN, &error))
+    }
+
+    /// Returns the outcome of a write, once that is known.
+    pub(crate) fn outcome(&self, receipt: &mut Receipt) -> Option<Result<(), Error>> {
+        match receipt.0.try_recv() {
+            Ok(None) => Some(Ok(())),
+            Ok(Some(error)) => Some(Err(self.failed(WRITTEN, &error))),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Closed) => Some(Err(self.failed(WRITTEN, &LATE))),
+        }
+    }
+
+    /// Writes a value, and waits for the brokers' answer.
+    ///
+    /// # Errors
+    /// When it is not acknowledged in time.
+    pub(crate) async fn write(&self, key: &[u8], value: &[u8], patience: Duration) -> Result<(), Error> {
+        let receipt = self.send(key, value)?;
+        match timeout(patience, receipt.0).await {
+            Ok(Ok(None)) => Ok(()),
+            Ok(Ok(Some(error))) => Err(self.failed(WRITTEN, &error)),
+            Ok(Err(_)) | Err(_) => Err(self.failed(WRITTEN, &LATE)),
+        }
+    }
+
+    fn failed(&self, doing: &'static str, error: &KafkaError) -> Error {
+        position_topic_error(self.name(), doing, error)
+    }
+}
+
+fn read(
+    topic: &CompactedTopic,
+    consumer: &Reader,
+    key: &[u8],
+    patience: Duration,
+    stop: &CancellationToken,
+) -> Result<Read, Error> {
+    let (time, failed) = (&Time::new(patience, stop), |error| failed(topic, "read", &error, patience));
+    let Some(bounds) = topic.bounds(consumer, time).map_err(failed)? else { return Ok(Read::NoTopic) };
+    topic.last_values(consumer, bounds, key, time).map(Read::Values).map_err(failed)
+}
+
+/// Makes the error for what could not be done with the topic in this time.
+fn failed(topic: &CompactedTopic, doing: &'static str, error: &KafkaError, patience: Duration) -> Error {
+    let unreachable = topic.unreachable(error, patience);
+    unreachable.unwrap_or_else(|| position_topic_error(&topic.name, doing, error))
+}
+
+/// Makes the error for what could not be done with the topic; its fault shows whether waiting helps.
+pub(in crate::kafka) fn position_topic_error(topic: &str, doing: &'static str, error: &KafkaError) -> Error {
+    let code = code(error);
+    let is_one_of = |codes: &[Code]| code.is_some_and(|code| codes.contains(&code));
+    let fault = if is_forbidden(error) || is_one_of(&NEVER) {
+        TopicFault::Refused
+    } else if doing == WRITTEN && is_one_of(&GONE) {
+        // A topic that was just made is not known everywhere yet. For a record librdkafka has waited for it.
+        TopicFault::Missing
+    } else {
+        TopicFault::Passing
+    };
+    Error::PositionTopic { doing, topic: topic.to_owned(), reason: reason(error), fault }
+}
+
+/// Hands each delivery report to who waits for it.
+struct Reports {
+    wake: Deliveries,
+}
+
+impl ClientContext for Reports {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, property: Option<&str>) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        token_callback::token(property)
+    }
+}
+
+impl ProducerContext<NoCustomPartitioner> for Reports {
+    type DeliveryOpaque = Box<oneshot::Sender<Option<KafkaError>>>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, report: Self::DeliveryOpaque) {
+        let error = result.as_ref().err().map(|(error, _)| error.clone());
+        // The receiver is gone when the session is over.
+        report.send(error).ok();
+        self.wake.0.arrived.notify_one();
+    }
+}
+
+impl std::fmt::Debug for PositionTopic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PositionTopic({})", self.name())
+    }
+}

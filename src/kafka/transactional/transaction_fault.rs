@@ -1,0 +1,60 @@
+use rdkafka::error::RDKafkaErrorCode as Code;
+
+use crate::error::{Class, Exit};
+use crate::kafka::tool_lines;
+
+/// Cause of a transaction's failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransactionFault {
+    /// Another producer has begun with the same id, or the transaction took longer than its time-out: the
+    /// brokers do not distinguish the two.
+    Fenced,
+    /// A missing permission, or a setting that the brokers do not take.
+    Refused,
+    /// Unknown outcome: what was written may be committed or not.
+    Unknown,
+}
+
+impl TransactionFault {
+    pub(in crate::kafka) const fn class(self) -> Class {
+        match self {
+            Self::Fenced | Self::Unknown => Class::Transient,
+            Self::Refused => Class::Definite,
+        }
+    }
+
+    pub(in crate::kafka) const fn exit(self) -> Exit {
+        match self {
+            Self::Fenced | Self::Refused => Exit::Precondition,
+            Self::Unknown => Exit::KafkaUnreachable,
+        }
+    }
+
+    pub(in crate::kafka) fn cure(self, id: &str) -> Option<String> {
+        match self {
+            Self::Fenced => Some(format!(
+                "another program that does not hold the slot uses transactional.id {id}: give one of the two its own \
+                 producer.override.transactional.id. If there is none, transactions take longer than \
+                 producer.override.transaction.timeout.ms: raise it"
+            )),
+            Self::Refused => Some(format!(
+                "{}; and producer.override.transaction.timeout.ms must not be above the brokers' \
+                 transaction.max.timeout.ms",
+                tool_lines::allow(&["Write", "Describe"], &format!("--transactional-id {id}"))
+            )),
+            Self::Unknown => None,
+        }
+    }
+
+    pub(in crate::kafka) const fn of(code: Code) -> Self {
+        match code {
+            Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch => Self::Fenced,
+            Code::TransactionalIdAuthorizationFailed
+            | Code::ClusterAuthorizationFailed
+            | Code::TopicAuthorizationFailed
+            | Code::InvalidTransactionTimeout
+            | Code::UnsupportedFeature => Self::Refused,
+            _ => Self::Unknown,
+        }
+    }
+}

@@ -1,0 +1,277 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time;
+
+use super::captured::{
+    CapturedTable, CapturedTables, Finding, Look, Namesake, Watched, judge, renamed, unpublished,
+};
+use super::lookout::look;
+use super::newcomers::Newcomers;
+use super::preflight::Capture;
+use crate::error::chain;
+use crate::postgres::{Error, PublicationOptions, Sql, TableVersion};
+use crate::relay::parts::RelayParts;
+use crate::telemetry::{CatalogLook, Status};
+use crate::wal::Oid;
+
+/// Interval between two polls of the catalog. A poll is five small queries: 7 ms with 100 partitions, on two
+/// busy cores.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Pause between two polls as a multiple of the duration of one, up to `INTERVAL_MAX`: with thousands of
+/// tables a poll takes long.
+const REST: u32 = 20;
+const INTERVAL_MAX: Duration = Duration::from_secs(5);
+
+/// Guard that rows written to the captured tables are in the stream. PostgreSQL does not report when they are
+/// not: a table that leaves the publication, a filter, an unlogged partition.
+#[derive(Debug)]
+pub(in crate::relay) struct PublicationGuard {
+    verdict: oneshot::Receiver<Error>,
+    _watcher: JoinSet<()>,
+}
+
+/// Task that polls the catalog.
+struct Watcher {
+    parts: Arc<RelayParts>,
+    sql: Arc<Sql>,
+    captured: CapturedTables,
+    /// True if there was no table at the start: a fault of the publication does no harm yet.
+    captures_none: bool,
+    version_num: i32,
+    status: Status,
+}
+
+impl PublicationGuard {
+    /// Begins to watch, until it is dropped.
+    pub(in crate::relay) fn watch(
+        parts: &Arc<RelayParts>,
+        sql: &Arc<Sql>,
+        capture: &Capture,
+        status: &Status,
+    ) -> Self {
+        let (sender, verdict) = oneshot::channel();
+        let mut tasks = JoinSet::new();
+        let watcher = Watcher {
+            parts: Arc::clone(parts),
+            sql: Arc::clone(sql),
+            captured: capture.known.clone(),
+            captures_none: capture.tables.is_empty(),
+            version_num: capture.version_num,
+            status: status.clone(),
+        };
+        tasks.spawn(async move { drop(sender.send(watcher.watch().await)) });
+        Self { verdict, _watcher: tasks }
+    }
+
+    /// Returns the guard's verdict.
+    ///
+    /// # Errors
+    /// When rows are not in the stream, or may not be.
+    pub(in crate::relay) fn check(&mut self) -> Result<(), Error> {
+        self.verdict.try_recv().map_or(Ok(()), Err)
+    }
+}
+
+impl Watcher {
+    /// Polls the catalog repeatedly, and returns the error that ends the relay. The poll before may be that
+    /// of an earlier session.
+    async fn watch(self) -> Error {
+        let mut newcomers = Newcomers::default();
+        [CatalogLook::Publication, CatalogLook::NewTables]
+            .into_iter()
+            .for_each(|look| self.status.seen(look, Instant::now()));
+        loop {
+            let began = Instant::now();
+            if !self.captures_none
+                && let Ok(look) = look(&self.status, CatalogLook::Publication, self.look()).await
+                && let Some(error) = self.judge(&look).await
+            {
+                return error;
+            }
+            let known = (&self.captured, self.version_num);
+            let looking = newcomers.look(&self.parts, &self.sql, known, &self.status);
+            drop(look(&self.status, CatalogLook::NewTables, looking).await);
+            time::sleep(rest_after(began.elapsed())).await;
+        }
+    }
+
+    /// Reports the findings of a poll, and returns the error that ends the relay, if there is one.
+    async fn judge(&self, look: &Look) -> Option<Error> {
+        let before = self.captured.looked(look.clone());
+        if before.is_none() {
+            self.tell_what_is_meant(look).await;
+        }
+        self.tell_unpublished(before.as_ref(), look);
+        let mut ending = None;
+        for finding in judge(self.watched(), before.as_ref(), look) {
+            ending = self.tell(self.settle(finding).await);
+            if ending.is_some() {
+                break;
+            }
+        }
+        if ending.is_none() {
+            self.learn(look);
+        }
+        ending
+    }
+
+    fn watched(&self) -> Watched<'_> {
+        let PublicationOptions { name, needed, may_lack_tables, .. } = &self.parts.postgres.publication;
+        Watched { publication: name, needed, may_lack_tables: *may_lack_tables }
+    }
+
+    /// Warns of captured tables that the publication need not publish and does not: once, and again when
+    /// there are others.
+    fn tell_unpublished(&self, before: Option<&Look>, look: &Look) {
+        let now = unpublished(look);
+        if now.is_empty() || before.is_some_and(|before| unpublished(before) == now) {
+            return;
+        }
+        let (publication, tables) = (self.watched().publication, now.join(", "));
+        tracing::warn!(
+            publication,
+            tables,
+            "captured tables are not in the publication: their changes are not sent"
+        );
+    }
+
+    async fn look(&self) -> Result<Look, Error> {
+        let known = self.captured.list();
+        let roots: Vec<Oid> = self.captured.roots().iter().map(CapturedTable::oid).collect();
+        let tables = self.sql.table_versions(&roots).await?;
+        let mut asked: Vec<Oid> = known.iter().map(CapturedTable::oid).collect();
+        asked.extend(tables.iter().flat_map(|table| table.ancestors.iter().copied().chain([table.oid])));
+        let name = &self.parts.postgres.publication.name;
+        let namesakes = self.namesakes().await?;
+        asked.extend(
+            namesakes.iter().flat_map(|namesake| namesake.ancestors.iter().copied().chain([namesake.oid])),
+        );
+        let publication = self.sql.publication_version(name, &asked, self.version_num).await?;
+        Ok(Look { publication, tables, namesakes })
+    }
+
+    /// Returns the tables that have the name of a captured one: the first was dropped or renamed, and rows
+    /// are written to the second.
+    async fn namesakes(&self) -> Result<Vec<Namesake>, Error> {
+        let roots = self.captured.roots();
+        let names: Vec<_> = roots.iter().map(|table| (table.schema.as_str(), table.name.as_str())).collect();
+        let found = self.sql.tables_named(&names).await?;
+        Ok(Namesake::among(found, &self.captured))
+    }
+
+    /// Logs what the publication excludes at a start, which is taken as intended.
+    async fn tell_what_is_meant(&self, look: &Look) {
+        let name = &self.parts.postgres.publication.name;
+        let Some(publication) = &look.publication else { return };
+        self.tell_operations(&publication.operations);
+        for member in &publication.members {
+            let named = look.tables.iter().find(|table| table.oid == member.table).map(TableVersion::quoted);
+            let Some(table) = named else { continue };
+            if member.filtered && self.is_migrating().await {
+                tracing::info!(
+                    publication = name,
+                    table,
+                    "the publication has the row filter of outboxd migrate: excluded rows belong to the \
+                     poller"
+                );
+            } else if member.filtered {
+                tracing::warn!(
+                    publication = name,
+                    table,
+                    "row filter of the publication: excluded rows are not sent"
+                );
+            }
+            if member.listed {
+                tracing::warn!(
+                    publication = name,
+                    table,
+                    "column list of the publication: excluded columns are not sent"
+                );
+            }
+        }
+    }
+
+    /// Returns whether the publication is that of a migration; false if the query fails.
+    async fn is_migrating(&self) -> bool {
+        let publication = self.sql.publication(&self.parts.postgres.publication.name).await;
+        publication.ok().flatten().is_some_and(|publication| publication.handover.is_some())
+    }
+
+    /// Warns of operations that would make events, and that the publication does not publish.
+    fn tell_operations(&self, published: &str) {
+        let skipped = self.parts.relay.skipped;
+        let wanted = [("update", skipped.update), ("delete", skipped.delete), ("truncate", skipped.truncate)];
+        let is_lacking = |name: &str| published.split(", ").all(|operation| operation != name);
+        let lacking = wanted.iter().filter(|(name, is_skipped)| !is_skipped && is_lacking(name));
+        let operations = lacking.map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        if self.parts.route.changes().is_some() && !operations.is_empty() {
+            let Watched { publication, needed, .. } = self.watched();
+            let publish = needed.publish();
+            let fix = format!("ALTER PUBLICATION \"{publication}\" SET (publish = '{publish}')");
+            tracing::warn!(
+                publication,
+                operations,
+                fix,
+                "the publication does not publish these operations: they produce no events"
+            );
+        }
+    }
+
+    /// Reads the rows of a table where only they show what has rewritten it. A table that cannot be read is not suspected: TRUNCATE is
+    /// frequent, and SET UNLOGGED for a moment is not.
+    async fn settle(&self, finding: Finding) -> Finding {
+        let Finding::SuspectIfAltered { table, quoted, warning } = finding else { return finding };
+        match self.sql.is_rewritten_by_alter(table, &quoted).await {
+            Ok(true) => Finding::Suspect(warning),
+            Ok(false) => Finding::Note(format!(
+                "table {quoted} was truncated, or rewritten by VACUUM FULL or CLUSTER: no event is missing"
+            )),
+            Err(error) => Finding::Note(format!(
+                "table {quoted} was truncated or rewritten; its rows, which tell by what, cannot be read: {}",
+                chain(&error)
+            )),
+        }
+    }
+
+    fn tell(&self, finding: Finding) -> Option<Error> {
+        match finding {
+            Finding::End(error) => return Some(error),
+            Finding::Suspect(warning) | Finding::SuspectIfAltered { warning, .. } => {
+                tracing::error!("{warning}");
+                self.status.warn(warning);
+            }
+            Finding::Note(note) => tracing::info!("{note}"),
+        }
+        None
+    }
+
+    /// Adds new partitions to the captured tables, and reports tables whose new name is not captured.
+    fn learn(&self, look: &Look) {
+        self.captured.learn(&look.tables);
+        for table in look.tables.iter().filter(|table| table.oid == table.root) {
+            let Some(known) = self.captured.get(table.oid) else { continue };
+            if self.parts.tables.left_out_by(&table.schema, &table.name).is_some() {
+                renamed(&self.status, &known, &table.schema, &table.name);
+            }
+        }
+    }
+}
+
+fn rest_after(look: Duration) -> Duration {
+    look.saturating_mul(REST).clamp(INTERVAL, INTERVAL_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_take_a_small_part_of_the_time() {
+        let rest = |ms| rest_after(Duration::from_millis(ms)).as_millis();
+        assert_eq!([rest(7), rest(120), rest(1_000), rest(60_000)], [1_000, 2_400, 5_000, 5_000]);
+    }
+}

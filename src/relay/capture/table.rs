@@ -1,0 +1,11 @@
+use super::captured::NotSent;
+use super::route::Bound;
+
+/// Treatment of the rows of a relation.
+#[derive(Debug)]
+pub(in crate::relay) enum Table {
+    /// Captured: its rows become records.
+    Captured(Bound),
+    /// Not captured: its rows are counted.
+    NotCaptured(NotSent),
+}

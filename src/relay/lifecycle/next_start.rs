@@ -1,0 +1,294 @@
+//! The next start's action on the slot. One decision: the start carries it out, and the commands report it before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Class, Diagnose as _, Exit, chain};
+use crate::postgres::{SlotFacts, SnapshotMode, Sql};
+use crate::relay::capture::captured::CapturedTables;
+use crate::relay::error::Error;
+use crate::relay::origin::Origin;
+use crate::relay::parts::RelayParts;
+use crate::relay::progress::comparison::{Beginning, Comparison, FoundSlot};
+use crate::relay::progress::last_state;
+use crate::relay::progress::offsets::Offsets;
+use crate::relay::progress::position::{Phase, Position};
+use crate::relay::progress::position_store::peek_position;
+use crate::relay::time::clock::Now;
+use crate::source_offset::{SnapshotProgress, SourceOffset};
+
+/// Patience of a command with Kafka.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A start's action on the slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StartStep {
+    /// Continue from the slot.
+    Continue,
+    /// Send the rows of the tables, and then continue from the slot: nothing was ever streamed from it.
+    SnapshotBeside,
+    /// The same because of `snapshot.mode=always`, or because Debezium has not finished its snapshot.
+    SnapshotAgain,
+    /// Create the slot, without a snapshot.
+    Create,
+    /// Create the slot, and send the rows of the tables.
+    CreateWithSnapshot,
+    /// Drop a lost slot, create it again, and send the rows of the tables.
+    Recover,
+    /// Send the rows of the tables and end, without a slot.
+    SnapshotOnly,
+    /// End with an error.
+    Refuse,
+}
+
+/// The slot as a start has judged it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::relay) enum Judgement {
+    /// The slot can be continued from.
+    Usable {
+        /// Nothing was ever streamed from it.
+        is_unused: bool,
+        /// A snapshot is sent although there is a slot.
+        takes_again: bool,
+    },
+    /// There is no slot, and need not be.
+    Missing,
+}
+
+impl StartStep {
+    /// Decides the step of a start. With `recovers` a lost slot is given up (`slot.recovery=snapshot`).
+    pub(in crate::relay) fn of(
+        mode: SnapshotMode,
+        recovers: bool,
+        judged: Result<Judgement, &Error>,
+    ) -> Self {
+        match judged {
+            _ if mode == SnapshotMode::InitialOnly => Self::SnapshotOnly,
+            Ok(Judgement::Usable { is_unused: true, .. }) if mode.sends_rows() => Self::SnapshotBeside,
+            Ok(Judgement::Usable { takes_again: true, .. }) => Self::SnapshotAgain,
+            Ok(Judgement::Usable { .. }) => Self::Continue,
+            Ok(Judgement::Missing) if mode == SnapshotMode::NoData => Self::Create,
+            Ok(Judgement::Missing) => Self::CreateWithSnapshot,
+            Err(error) if error.is_lost_slot() && recovers => Self::Recover,
+            Err(_) => Self::Refuse,
+        }
+    }
+}
+
+/// The next start, for a command that reports it.
+#[derive(Debug)]
+pub(crate) struct NextStart {
+    slot: String,
+    pub(crate) step: StartStep,
+    /// The error that it ends with, or the loss that it recovers from.
+    error: Option<Error>,
+}
+
+impl NextStart {
+    /// Asks PostgreSQL and Kafka as the start does, and changes nothing.
+    ///
+    /// # Errors
+    /// When one of them does not answer: it is not known then.
+    pub(crate) async fn find(parts: &Arc<RelayParts>, sql: &Sql) -> Result<Self, Error> {
+        let facts = sql.slot(&parts.postgres.slot.name).await?;
+        Self::with_slot(parts, sql, facts.as_ref()).await
+    }
+
+    /// Predicts the start as if the slot were dropped.
+    pub(crate) async fn without_slot(parts: &Arc<RelayParts>, sql: &Sql) -> Result<Self, Error> {
+        Self::with_slot(parts, sql, None).await
+    }
+
+    async fn with_slot(parts: &Arc<RelayParts>, sql: &Sql, facts: Option<&SlotFacts>) -> Result<Self, Error> {
+        let judged = judge(parts, sql, facts).await;
+        let options = &parts.postgres;
+        let step = StartStep::of(options.snapshot.mode, options.recovers(), judged.as_ref().copied());
+        let error = judged.err();
+        match error {
+            Some(error) if step == StartStep::Refuse && error.class() == Class::Transient => Err(error),
+            error => Ok(Self { slot: parts.postgres.slot.name.to_string(), step, error }),
+        }
+    }
+
+    /// Returns the error that the start ends with.
+    pub(crate) fn into_error(self) -> Option<Error> {
+        self.error.filter(|_| self.step == StartStep::Refuse)
+    }
+
+    /// Describes the start in a sentence without a full stop.
+    pub(crate) fn summary(&self) -> String {
+        let Self { slot, step, error } = self;
+        let what = match step {
+            StartStep::Continue => format!("continues from slot {slot}"),
+            StartStep::SnapshotBeside | StartStep::SnapshotAgain => {
+                format!("sends the rows that are in the tables, and continues from slot {slot}")
+            }
+            StartStep::Create => format!(
+                "creates slot {slot} and sends what is written from then on, not the rows that are in the tables \
+                 (snapshot.mode=no_data)"
+            ),
+            StartStep::CreateWithSnapshot => {
+                format!("creates slot {slot} and sends the rows that are in the tables")
+            }
+            StartStep::Recover => {
+                format!(
+                    "creates slot {slot} again and sends all rows that are in the tables, also those that were sent"
+                )
+            }
+            StartStep::SnapshotOnly => {
+                "sends the rows that are in the tables and ends (snapshot.mode=initial_only)".to_owned()
+            }
+            StartStep::Refuse => {
+                let exit = error.as_ref().map_or(Exit::Failed, Error::exit);
+                let because = error.as_ref().map(|error| chain(error)).unwrap_or_default();
+                format!("ends with exit code {}: {because}", exit.code())
+            }
+        };
+        format!("the next outboxd run {what}")
+    }
+
+    /// Returns the fix for a start that would be refused, or that would leave rows out.
+    pub(crate) fn fix(&self) -> Option<String> {
+        match self.step {
+            StartStep::Refuse => self.error.as_ref().and_then(Error::cure),
+            StartStep::Create => Some(
+                "to send the rows that are in the tables: outboxd run -c FILE -X snapshot.mode=initial"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+}
+
+/// Judges the slot from outside of a relay: what Kafka and PostgreSQL have stored is all that a first session knows.
+async fn judge(parts: &Arc<RelayParts>, sql: &Sql, facts: Option<&SlotFacts>) -> Result<Judgement, Error> {
+    let options = &parts.postgres;
+    let offsets = Offsets::new(parts)?;
+    let captured = CapturedTables::default();
+    let comparison = Comparison::of_parts(parts, &captured);
+    let (system_id, timeline) = sql.history().await?;
+    let origin = Origin { system_id, timeline };
+    let database = sql.server().await?.database;
+    let Some(facts) = facts else {
+        let gap = match refuse_gap(parts, offsets.as_ref(), false).await {
+            Err(error) if !error.is_lost_slot() => return Err(error),
+            gap => gap,
+        };
+        let position = peek_position(parts, PATIENCE).await?;
+        let found = FoundSlot { origin: &origin, database, at: None, stored: None };
+        return match comparison.with_position(position.as_ref(), found, Now::read())? {
+            Beginning::Anew | Beginning::Accepted => Ok(Judgement::Missing),
+            Beginning::GoesOn => gap.map(|()| Judgement::Missing),
+        };
+    };
+    // The next start comes when no client reads it.
+    let idle = SlotFacts { active_pid: None, ..facts.clone() };
+    let slot = options.slot.adopt(&idle, &options.server.database)?;
+    let stored = match &offsets {
+        Some(offsets) => offsets.read_for(facts).await?,
+        None => None,
+    };
+    let position = peek_position(parts, PATIENCE).await?;
+    let at = Some((slot.confirmed_flush_lsn, facts.server_lsn));
+    let found = FoundSlot { origin: &origin, database, at, stored: stored.as_ref() };
+    let beginning = comparison.with_position(position.as_ref(), found, Now::read())?;
+    let is_stored = parts.relay.position.topic.is_some() && options.snapshot.mode.sends_rows();
+    let is_unused =
+        is_stored && stored.is_none() && is_unused(parts, beginning, position.as_ref(), sql).await?;
+    Ok(Judgement::Usable { is_unused, takes_again: options.snapshot.mode.takes_again(stored.as_ref()) })
+}
+
+/// Reports whether nothing in Kafka shows that the slot was streamed from, or that its first snapshot was sent to its end.
+/// The caller stores positions: otherwise that is not known.
+pub(in crate::relay) async fn is_unused(
+    parts: &Arc<RelayParts>,
+    beginning: Beginning,
+    position: Option<&Position>,
+    sql: &Sql,
+) -> Result<bool, Error> {
+    let is_unused = match (beginning, position) {
+        (Beginning::Anew, _) => true,
+        (Beginning::Accepted, _) => false,
+        (Beginning::GoesOn, Some(position)) => position.phase == Phase::Snapshot,
+        (Beginning::GoesOn, None) => last_state::read(parts).await?.is_none(),
+    };
+    if !is_unused {
+        return Ok(false);
+    }
+    // The rows that were there belong to the program that a migration comes from.
+    let publication = sql.publication(&parts.postgres.publication.name).await?;
+    Ok(publication.is_none_or(|publication| publication.handover.is_none()))
+}
+
+/// Refuses to make a slot that begins behind a stored offset or the position of the last Kafka transaction: only a snapshot
+/// sends what lies between.
+pub(in crate::relay) async fn refuse_gap(
+    parts: &Arc<RelayParts>,
+    offsets: Option<&Offsets>,
+    is_known: bool,
+) -> Result<(), Error> {
+    let slot = &parts.postgres.slot;
+    let closes = matches!(parts.postgres.snapshot.mode, SnapshotMode::Always | SnapshotMode::WhenNeeded);
+    if closes || slot.drop_on_stop || is_known {
+        return Ok(());
+    }
+    if let Some(state) = last_state::read(parts).await? {
+        let (slot, sent_up_to) = (slot.name.to_string(), state.place.furthest());
+        return Err(Error::StateWithoutSlot { slot, sent_up_to });
+    }
+    let Some(offsets) = offsets else { return Ok(()) };
+    match offsets.read().await? {
+        Some(stored) if stored.snapshot != SnapshotProgress::Unfinished => {
+            Err(Error::OffsetWithoutSlot { store: offsets.store(), slot: slot.name.to_string() })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl SnapshotMode {
+    /// Returns true if a first start sends the existing rows and then streams.
+    pub(in crate::relay) const fn sends_rows(self) -> bool {
+        match self {
+            Self::Initial | Self::Always | Self::WhenNeeded => true,
+            Self::NoData | Self::InitialOnly => false,
+        }
+    }
+
+    /// Reports whether a snapshot is sent although there is a slot: at every start, or because Debezium has not finished its own.
+    pub(in crate::relay) fn takes_again(self, stored: Option<&SourceOffset>) -> bool {
+        let unfinished = stored.is_some_and(|stored| stored.snapshot == SnapshotProgress::Unfinished);
+        match self {
+            Self::Always => true,
+            Self::Initial | Self::WhenNeeded => unfinished,
+            Self::NoData | Self::InitialOnly => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wal::Lsn;
+
+    #[test]
+    fn the_step_follows_from_the_slot_and_the_mode() {
+        let lost = Error::StateWithoutSlot { slot: "orders".to_owned(), sent_up_to: Lsn::new(1) };
+        let usable = |is_unused, takes_again| Ok(Judgement::Usable { is_unused, takes_again });
+        let cases = [
+            (SnapshotMode::Initial, usable(false, false), StartStep::Continue),
+            (SnapshotMode::Initial, usable(true, false), StartStep::SnapshotBeside),
+            (SnapshotMode::NoData, usable(true, false), StartStep::Continue),
+            (SnapshotMode::Always, usable(false, true), StartStep::SnapshotAgain),
+            (SnapshotMode::NoData, Ok(Judgement::Missing), StartStep::Create),
+            (SnapshotMode::Initial, Ok(Judgement::Missing), StartStep::CreateWithSnapshot),
+            (SnapshotMode::Initial, Err(&lost), StartStep::Refuse),
+            (SnapshotMode::NoData, Err(&lost), StartStep::Refuse),
+            (SnapshotMode::WhenNeeded, Err(&lost), StartStep::Recover),
+            (SnapshotMode::InitialOnly, Ok(Judgement::Missing), StartStep::SnapshotOnly),
+        ];
+        for (mode, judged, expected) in cases {
+            let recovers = mode == SnapshotMode::WhenNeeded;
+            assert_eq!(StartStep::of(mode, recovers, judged), expected, "{mode:?} {judged:?}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Relay;
+use crate::error::chain;
+use crate::kafka;
+use crate::relay::error::Error;
+use crate::relay::lifecycle::control::{Target, TargetReceiver};
+use crate::relay::lifecycle::memory::Memory;
+use crate::relay::lifecycle::retry;
+use crate::relay::lifecycle::retry::{Next, Situation};
+use crate::telemetry::Component;
+
+/// Reaction to a failure.
+impl Relay {
+    /// Does what has to follow a failure, up to the pause before the next attempt; or gives the error back when it ends the
+    /// relay.
+    pub(super) async fn endure(
+        &self,
+        error: Error,
+        situation: Situation,
+        memory: &mut Memory,
+    ) -> Result<Duration, Error> {
+        memory.was_refused(&error, Instant::now());
+        let situation = Situation { refused_for: memory.refused_for(), ..situation };
+        let (pause, producer) = match retry::after(&error, situation, fastrand::f64()) {
+            Next::Stop => return Err(error),
+            Next::Lasts => {
+                return Err(retry::doubtful(&error).map(|error| error.that_lasts().into()).unwrap_or(error));
+            }
+            Next::NewProducer => (Duration::ZERO, retry::Producer::New),
+            Next::Retry { pause, producer } => {
+                memory.backoff = memory.backoff.counted();
+                (pause, producer)
+            }
+            Next::StandBy { pause } => (pause, retry::Producer::Same),
+        };
+        if situation.step == retry::Step::Session || error.is_condemned() {
+            self.metrics.reconnect(error.peer());
+        }
+        match producer {
+            retry::Producer::New => self.renew_producer(&error).await?,
+            retry::Producer::Same => {
+                let of_kafka = matches!(error, Error::Kafka(_));
+                let component = if of_kafka { Component::Kafka } else { Component::Postgres };
+                self.status.down_by(component, &error, Instant::now());
+            }
+        }
+        Ok(pause)
+    }
+
+    /// Replaces a producer whose reports may be wrong; nothing of it is in flight any more.
+    async fn renew_producer(&self, error: &Error) -> Result<(), Error> {
+        if error.is_condemned() {
+            tracing::info!(
+                "Kafka refused a record: a new producer sends all unconfirmed events again, or the \
+                 running snapshot"
+            );
+        } else {
+            tracing::warn!(error = chain(error), "a new producer sends the record and those after it again");
+        }
+        self.replace_producer().await
+    }
+
+    /// Replaces the producer and gives up its records in flight.
+    pub(super) async fn replace_producer(&self) -> Result<(), Error> {
+        let parts = Arc::clone(&self.parts);
+        // Ending the old one waits for its threads.
+        let renewed = tokio::task::spawn_blocking(move || parts.producer.renew()).await;
+        renewed.unwrap_or_else(|_| Err(kafka::Error::Fatal("it cannot be replaced".to_owned())))?;
+        Ok(())
+    }
+
+    pub(super) fn situation(&self, step: retry::Step, memory: &Memory, target: &TargetReceiver) -> Situation {
+        Situation {
+            step,
+            stopping: target.get() == Target::Stop,
+            backoff: memory.backoff,
+            retries_max: self.parts.relay.retries_max,
+            fruitless: memory.fruitless,
+            fenced_again: false,
+            reached_primary: memory.reached_primary,
+            time_left: None,
+            refused_for: Duration::ZERO,
+        }
+    }
+}

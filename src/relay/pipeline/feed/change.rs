@@ -1,0 +1,266 @@
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use super::outgoing::Unmade;
+use super::{Again, Feed, Outcome, tell_replaced};
+use crate::change::{
+    ChangeContext, ChangeDigest, ChangeRecords, ChangeTable, Reselected, RowChange, SkippedHalves, Snapshot,
+    Tally,
+};
+use crate::connect::converter::Destination;
+use crate::kafka::Transport;
+use crate::outbox::{InvalidOperation, RouteError};
+use crate::pgoutput::UnknownRelation;
+use crate::relay::capture::route::Bound;
+use crate::relay::capture::table::Table;
+use crate::relay::delivery::needs::Need;
+use crate::relay::error::{Error, RowName};
+use crate::relay::pipeline::slot_xmin::SlotXmin;
+use crate::relay::time::clock::Now;
+use crate::telemetry::{Change, UNCHANGED};
+use crate::transaction::EventPosition;
+use crate::wal::{Lsn, Oid, Xid};
+
+impl<T: Transport> Feed<'_, T> {
+    /// Returns whether each change of a relation's rows becomes an event.
+    pub(super) fn sends_changes(&self, relation: Oid) -> bool {
+        matches!(self.tables.get(&relation), Some(Table::Captured(Bound::Changes(_))))
+    }
+
+    /// Handles an update or a delete of a table whose changes are sent.
+    pub(super) fn changed(
+        &mut self,
+        lsn: Lsn,
+        relations: &[Oid],
+        change: RowChange<'_, '_>,
+        now: Now,
+    ) -> Result<Outcome, Error> {
+        let again = self.out.again.take();
+        let is_new = again.is_none();
+        let again = again.map_or_else(|| self.next_event(lsn), Ok)?;
+        let sent_before = is_new && self.was_sent_before(lsn);
+        self.change(relations, change, (lsn, again, is_new, sent_before), now)
+    }
+
+    /// Hands over the records of a change of a row; a truncate changes several tables.
+    pub(super) fn change(
+        &mut self,
+        relations: &[Oid],
+        change: RowChange<'_, '_>,
+        (lsn, again, is_new, sent_before): (Lsn, Again, bool, bool),
+        now: Now,
+    ) -> Result<Outcome, Error> {
+        let Again { position, refused } = again;
+        let tables = sent_tables(&self.tables, relations)?;
+        let Some(&(relation, table)) = tables.first() else { return Ok(Outcome::None) };
+        if is_new {
+            self.out.metrics.changes(counted(&change), 1);
+        }
+        let in_kafka = self.out.flight.has(position.end_of_event())?;
+        let skipped = self.skips(table, change).then_some("skipped.operations");
+        // What Kafka has of a transaction that continues counts for the events behind it.
+        if in_kafka && skipped.is_none() && self.transactions.is_some() {
+            for (_, table) in &tables {
+                self.tally.add(table.name(), table.count(change, self.skipped_halves()).unwrap_or(1));
+            }
+        }
+        let acknowledged = (self.passing || sent_before).then_some("acknowledged");
+        if let Some(reason) = in_kafka.then_some("committed").or(acknowledged).or(skipped) {
+            self.passed.skip(self.out.metrics, relation, table.name(), reason);
+            return Ok(Outcome::None);
+        }
+        if let Some(described) = self.labels.ask(relation, table, change) {
+            self.out.again = Some(Again { position, refused });
+            return Ok(Outcome::TakeAgain(self.asks_for(described)));
+        }
+        let reselected = self.reselected.take();
+        let is_read = self.snapshot != Snapshot::False || reselected.is_some();
+        if let Some(lookup) = if is_read { None } else { table.lookup(change) } {
+            self.out.again = Some(Again { position, refused });
+            return Ok(Outcome::TakeAgain(Need::Values { lookup: Box::new(lookup), within: self.within() }));
+        }
+        let refused = refused.or_else(|| unread(table, self.row_name(), position, reselected.as_ref()));
+        let row = reselected.as_ref().and_then(|reselected| reselected.patch(change));
+        let sent = row.as_ref().map_or(change, |row| change.with_row(row));
+        let context = self.change_context(lsn, table, now);
+        let (scratch, schemas) = self.encoder.parts();
+        let mut into = Destination { scratch, topic: "", schemas };
+        let unmade = match refused {
+            Some(error) => Unmade::Error(error),
+            None => match records(&tables, sent, &context, &self.tally, &mut into) {
+                Ok((mut records, counts)) => {
+                    if self.recognises {
+                        let names = tables.iter().map(|(_, table)| table.name());
+                        let transaction = self.open.as_ref().filter(|open| open.xid != Xid(0));
+                        records.tell_digest(ChangeDigest::of(names, change, transaction));
+                    }
+                    for (table, count) in counts {
+                        self.tally.add(table, count);
+                    }
+                    let refused = records.take_refused();
+                    let is_refused = !refused.is_empty();
+                    for source in refused {
+                        let (table, source) = (table.name().to_owned(), Box::new(source));
+                        let name = Box::new(self.row_name());
+                        self.out.pass_over(Error::Row { table, name, position, source })?;
+                    }
+                    if records.is_empty() {
+                        if !is_refused {
+                            tell_update(table, change, position);
+                            let reason = if records.is_unchanged() { UNCHANGED } else { "transforms" };
+                            self.passed.skip(self.out.metrics, relation, table.name(), reason);
+                        }
+                        return Ok(Outcome::None);
+                    }
+                    let scratch = self.encoder.scratch();
+                    let outcome = records.lend(scratch, |records| self.out.send(records, position, now))?;
+                    for column in table.replaced_columns(sent) {
+                        tell_replaced(self.out.metrics, table.name(), column, position);
+                    }
+                    return Ok(outcome);
+                }
+                Err(source) => Unmade::of_row(source, table.name(), || self.row_name(), position),
+            },
+        };
+        if let Unmade::Unregistered(_) = unmade {
+            self.reselected.clone_from(&reselected);
+        }
+        let remains = || Some(table.raw_record(change, &mut self.encoder));
+        self.out.give_up(unmade, remains, position, now)
+    }
+
+    /// Makes the context of a change of the open transaction.
+    fn change_context(&self, lsn: Lsn, table: &ChangeTable, now: Now) -> ChangeContext {
+        let tells = self.transactions.is_some() && self.snapshot == Snapshot::False;
+        ChangeContext {
+            before: tells.then(|| self.tally.before(table.name())),
+            now_us: now.unix_us,
+            commit_time: self.open.map_or_else(|| now.postgres(), |open| open.commit_time),
+            xid: self.open.map(|open| open.xid).filter(|xid| *xid != Xid(0)),
+            lsn,
+            last_commit: self.last_commit,
+            origin: self.origin.clone(),
+            xmin: self.xmin.as_ref().filter(|_| self.snapshot == Snapshot::False).and_then(SlotXmin::get),
+            snapshot: self.snapshot,
+            skipped: self.skipped_halves(),
+            // A dead letter is a whole row.
+            tolerates: self.out.tolerance.is_for_all() && self.out.dead_letters.is_none(),
+        }
+    }
+
+    /// Returns the skipped halves of a change that is a delete and a create.
+    const fn skipped_halves(&self) -> SkippedHalves {
+        SkippedHalves { delete: self.skipped.delete, create: self.skipped.create }
+    }
+
+    /// Handles a TRUNCATE. Rows of an outbox that are removed were events before: nothing is sent for them.
+    pub(super) fn truncate(&mut self, lsn: Lsn, relations: &[Oid], now: Now) -> Result<Outcome, Error> {
+        let mut sent = Vec::new();
+        let is_new = self.out.again.is_none();
+        for relation in relations {
+            match self.tables.get(relation).ok_or(UnknownRelation(*relation))? {
+                Table::Captured(Bound::Changes(_)) => sent.push(*relation),
+                Table::Captured(Bound::Outbox(table)) => {
+                    self.out.metrics.changes(Change::Truncate, 1);
+                    self.passed.count(self.out.metrics, *relation, table.name(), "truncate");
+                }
+                Table::NotCaptured(rows) if is_new => rows.count(),
+                Table::NotCaptured(_) => {}
+            }
+        }
+        if sent.is_empty() {
+            return Ok(Outcome::None);
+        }
+        self.changed(lsn, &sent, RowChange::Truncate, now)
+    }
+
+    /// Returns whether `skipped.operations` excludes all of a change. Rows of a snapshot are never excluded.
+    fn skips(&self, table: &ChangeTable, change: RowChange<'_, '_>) -> bool {
+        match change {
+            RowChange::Insert(_) => self.skipped.create && self.snapshot == Snapshot::False,
+            RowChange::Update(..) if table.changes_key(change) => self.skipped.create && self.skipped.delete,
+            RowChange::Update(..) => self.skipped.update,
+            RowChange::Delete(_) => self.skipped.delete,
+            RowChange::Truncate => self.skipped.truncate,
+        }
+    }
+}
+
+/// Returns the tables of a change.
+fn sent_tables<'t>(
+    tables: &'t HashMap<Oid, Table>,
+    relations: &[Oid],
+) -> Result<SmallVec<[(Oid, &'t ChangeTable); 1]>, Error> {
+    let sent = relations.iter().map(|relation| match tables.get(relation) {
+        Some(Table::Captured(Bound::Changes(table))) => Ok((*relation, &**table)),
+        _ => Err(UnknownRelation(*relation).into()),
+    });
+    sent.collect()
+}
+
+/// Returns the error of a row of which a required part could not be read again. If the part is not required, the row is sent as
+/// received, with a warning.
+fn unread(
+    table: &ChangeTable,
+    row: RowName,
+    position: EventPosition,
+    reselected: Option<&Reselected>,
+) -> Option<Error> {
+    let Some(Reselected::Failed(reason)) = reselected else { return None };
+    let (name, reason) = (table.name().to_owned(), reason.clone());
+    if !table.must_reselect() {
+        tracing::warn!(table = name, reason, "cannot reselect columns of a row: it is sent as received");
+        return None;
+    }
+    let source = Box::new(RouteError::Reselect { table: name.clone(), reason });
+    Some(Error::Row { table: name, name: Box::new(row), position, source })
+}
+
+/// The events of each table.
+type Counts<'a> = SmallVec<[(&'a str, i64); 1]>;
+
+/// Makes the records of all tables, in their order.
+fn records<'a>(
+    tables: &[(Oid, &'a ChangeTable)],
+    change: RowChange<'_, 'a>,
+    at: &ChangeContext,
+    tally: &Tally,
+    into: &mut Destination<'_>,
+) -> Result<(ChangeRecords<'a>, Counts<'a>), RouteError> {
+    let (mut records, mut counts) = (ChangeRecords::default(), Counts::new());
+    for (_, table) in tables {
+        let at = ChangeContext { before: at.before.map(|_| tally.before(table.name())), ..at.clone() };
+        table.add(change, &at, &mut records, into)?;
+        counts.push((table.name(), records.events_of_table()));
+    }
+    Ok((records, counts))
+}
+
+/// Warns that an outbox row was updated, which an EventRouter among the transforms drops.
+fn tell_update(
+    table: &ChangeTable,
+    change: RowChange<'_, '_>,
+    EventPosition { commit_lsn, .. }: EventPosition,
+) {
+    let RowChange::Update(..) = change else { return };
+    let table_name = table.name();
+    match table.on_update() {
+        Some(InvalidOperation::Warn) => {
+            tracing::warn!(table = table_name, %commit_lsn, "an outbox row was updated: not sent");
+        }
+        Some(InvalidOperation::Error) => {
+            tracing::error!(table = table_name, %commit_lsn, "an outbox row was updated: not sent");
+        }
+        Some(InvalidOperation::Fatal) | None => {}
+    }
+}
+
+const fn counted(change: &RowChange<'_, '_>) -> Change {
+    match change {
+        RowChange::Insert(_) => Change::Insert,
+        RowChange::Update(..) => Change::Update,
+        RowChange::Delete(_) => Change::Delete,
+        RowChange::Truncate => Change::Truncate,
+    }
+}

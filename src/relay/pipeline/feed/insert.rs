@@ -1,0 +1,99 @@
+use super::outgoing::Unmade;
+use super::{Again, Feed, Outcome, tell_replaced};
+use crate::change::{RowChange, Snapshot};
+use crate::kafka::Transport;
+use crate::outbox::RouteContext;
+use crate::pgoutput::{Tuple, UnknownRelation};
+use crate::relay::capture::route::Bound;
+use crate::relay::capture::table::Table;
+use crate::relay::error::{Error, RowName};
+use crate::relay::time::clock::Now;
+use crate::telemetry::Change;
+use crate::trace::RowMoment;
+use crate::wal::{Lsn, Oid, Xid};
+
+impl<T: Transport> Feed<'_, T> {
+    /// Handles an inserted row.
+    ///
+    /// # Errors
+    /// When it cannot be routed or sent.
+    pub(in crate::relay) fn insert(
+        &mut self,
+        lsn: Lsn,
+        relation: Oid,
+        row: &Tuple<'_>,
+        now: Now,
+    ) -> Result<Outcome, Error> {
+        let again = self.out.again.take();
+        let is_new = again.is_none();
+        let Again { position, refused } = again.map_or_else(|| self.next_event(lsn), Ok)?;
+        let sent_before = is_new && self.was_sent_before(lsn);
+        let table = match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
+            Table::Captured(Bound::Outbox(table)) => table,
+            Table::Captured(Bound::Changes(_)) => {
+                let again = Again { position, refused };
+                return self.change(
+                    &[relation],
+                    RowChange::Insert(row.columns()),
+                    (lsn, again, is_new, sent_before),
+                    now,
+                );
+            }
+            Table::NotCaptured(rows) => {
+                rows.count();
+                return Ok(Outcome::None);
+            }
+        };
+        if is_new {
+            self.out.metrics.changes(Change::Insert, 1);
+        }
+        let in_kafka = self.out.flight.has(position.end_of_event())?.then_some("committed");
+        if let Some(reason) = in_kafka.or(self.skip_reason(sent_before)) {
+            self.passed.skip(self.out.metrics, relation, table.name(), reason);
+            return Ok(Outcome::None);
+        }
+        let context = RouteContext { now_ms: now.unix_ms() };
+        let tracing = table.tracing();
+        let begun = tracing.and_then(|tracing| tracing.begin(row.columns(), self.moment(lsn, now)));
+        let transaction = self.row_name();
+        let unmade = match refused {
+            Some(error) => Unmade::Error(error),
+            None => match table.route_traced(row, context, begun.as_ref(), &mut self.encoder) {
+                Ok(routed) => {
+                    let records = (self.records_of)(routed.as_record());
+                    if let (Some(tracing), Some(begun)) = (tracing, &begun) {
+                        tracing.open(begun);
+                    }
+                    let outcome = self.out.send(&records, position, now)?;
+                    for column in table.replaced_columns(row) {
+                        tell_replaced(self.out.metrics, table.name(), column, position);
+                    }
+                    return Ok(outcome);
+                }
+                Err(source) => {
+                    let name = || RowName { event_id: table.event_id(row.columns()), ..transaction };
+                    Unmade::of_row(source, table.name(), name, position)
+                }
+            },
+        };
+        let remains = || Some(table.raw_record(row, &mut self.encoder));
+        self.out.give_up(unmade, remains, position, now)
+    }
+
+    /// Returns the transaction of the current row, for an error about it.
+    pub(super) fn row_name(&self) -> RowName {
+        let xid = self.open.map(|open| open.xid).filter(|xid| *xid != Xid(0));
+        RowName { event_id: None, xid }
+    }
+
+    /// Returns the times of an inserted row for its span.
+    fn moment(&self, lsn: Lsn, now: Now) -> RowMoment {
+        RowMoment {
+            committed_us: self.open.map_or(now.unix_us, |open| open.commit_time.unix_us()),
+            read_us: now.unix_us,
+            operation: if self.snapshot == Snapshot::False { "c" } else { "r" },
+            lsn: lsn.get(),
+            xid: self.open.filter(|open| open.xid != Xid(0)).map(|open| i64::from(open.xid.0)),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use super::outgoing::Unmade;
+use super::{Again, Feed, Outcome};
+use crate::change::MESSAGES as MESSAGE_EVENTS;
+use crate::kafka::Transport;
+use crate::outbox::{MessageOutbox, RouteContext};
+use crate::pgoutput::{Begin, Commit, LogicalMessage};
+use crate::relay::error::Error;
+use crate::relay::time::clock::Now;
+use crate::telemetry::Change;
+use crate::transaction::Identity;
+use crate::wal::{Lsn, Oid, Xid};
+
+/// Name under which messages are counted: they have no table.
+const MESSAGES: &str = "pg_logical_emit_message";
+const NO_TABLE: Oid = Oid(0);
+
+impl<T: Transport> Feed<'_, T> {
+    /// Handles a logical message. One outside a transaction is a transaction of its own: it arrived at once,
+    /// and exists even if the transaction that wrote it rolls back.
+    pub(super) fn logical_message(
+        &mut self,
+        lsn: Lsn,
+        message: &LogicalMessage<'_>,
+        now: Now,
+    ) -> Result<Outcome, Error> {
+        let again = self.out.again.take();
+        let is_new = again.is_none();
+        if is_new {
+            self.out.metrics.changes(Change::Message, 1);
+            if !message.transactional {
+                self.begin_lone(message, now)?;
+            }
+        }
+        let event = again.map_or_else(|| self.next_event(lsn), Ok)?;
+        if is_new && message.transactional && self.was_sent_before(lsn) {
+            self.message_not_sent("acknowledged");
+            return Ok(Outcome::None);
+        }
+        match self.event((lsn, message), event, now)? {
+            Outcome::None => self.end_lone(),
+            outcome => Ok(outcome),
+        }
+    }
+
+    pub(super) fn message_not_sent(&mut self, reason: &'static str) {
+        self.passed.skip(self.out.metrics, NO_TABLE, MESSAGES, reason);
+    }
+
+    fn begin_lone(&mut self, message: &LogicalMessage<'_>, now: Now) -> Result<(), Error> {
+        let end_lsn = message.lsn;
+        // The last byte of the message's own record; where it ends, the next commit may begin.
+        let commit_lsn = Lsn::new(end_lsn.get().saturating_sub(1));
+        let commit_time = now.postgres();
+        // It has no commit time by which a stored offset could prove that it was sent: sending it twice is
+        // preferred.
+        let begin = Begin { final_lsn: commit_lsn, commit_time, xid: Xid(0) };
+        self.open(begin, Identity::Message(digest(message)))?;
+        self.lone = Some(Commit { commit_lsn, end_lsn, commit_time });
+        Ok(())
+    }
+
+    pub(super) fn end_lone(&mut self) -> Result<Outcome, Error> {
+        match self.lone.take() {
+            Some(commit) => self.commit(&commit).map(Outcome::Committed),
+            None => Ok(Outcome::None),
+        }
+    }
+
+    fn event(
+        &mut self,
+        (lsn, message): (Lsn, &LogicalMessage<'_>),
+        again: Again,
+        now: Now,
+    ) -> Result<Outcome, Error> {
+        let changes = self.changes.filter(|changes| changes.takes_message(message.prefix));
+        let messages = self.messages.filter(|messages| messages.takes(message.prefix));
+        if changes.is_none() && messages.is_none() {
+            self.message_not_sent("message.prefix");
+            return Ok(Outcome::None);
+        }
+        let in_kafka = self.out.flight.has(again.position.end_of_event())?;
+        if self.passing || in_kafka {
+            // What Kafka has of a transaction that continues counts for the events behind it.
+            if in_kafka && message.transactional && self.transactions.is_some() {
+                self.tally.add(MESSAGE_EVENTS, 1);
+            }
+            self.message_not_sent(if self.passing { "acknowledged" } else { "committed" });
+            return Ok(Outcome::None);
+        }
+        match (changes, messages) {
+            (Some(changes), _) => self.message_event(changes, (lsn, message), again, now),
+            (None, Some(messages)) => self.outbox_event(messages, message, again, now),
+            (None, None) => Ok(Outcome::None),
+        }
+    }
+
+    fn outbox_event(
+        &mut self,
+        messages: &MessageOutbox,
+        message: &LogicalMessage<'_>,
+        Again { position, refused }: Again,
+        now: Now,
+    ) -> Result<Outcome, Error> {
+        let context = RouteContext { now_ms: now.unix_ms() };
+        let unmade = match refused {
+            Some(error) => Unmade::Error(error),
+            None => match messages.route(message.content, context, &mut self.encoder) {
+                Ok(routed) => {
+                    let records = (self.records_of)(routed.as_record());
+                    return self.out.send(&records, position, now);
+                }
+                Err(source) => Unmade::of_message(source, message.prefix, position),
+            },
+        };
+        let remains = || Some(messages.raw_record(message.content, &mut self.encoder));
+        self.out.give_up(unmade, remains, position, now)
+    }
+}
+
+/// Returns the digest by which a message is recognised when it is read again.
+fn digest(message: &LogicalMessage<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (message.prefix, message.content).hash(&mut hasher);
+    hasher.finish()
+}

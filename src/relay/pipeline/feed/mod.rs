@@ -1,0 +1,438 @@
+//! The way from pgoutput messages to records in flight.
+
+mod change;
+mod insert;
+mod labels;
+mod logical_message;
+mod message_event;
+mod not_inserted;
+mod notification;
+mod outgoing;
+mod parcel;
+mod progress;
+mod refusal;
+mod signal;
+mod transaction;
+mod window;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use labels::AskedLabels;
+use outgoing::Outgoing;
+use smallvec::{SmallVec, smallvec};
+
+use super::notifier::Notifier;
+use super::signals::Signals;
+use super::slot_xmin::SlotXmin;
+use crate::change::{ChangeEvents, End, ReplicationOrigin, Reselected, RowChange, Snapshot, Tally};
+use crate::connect::converter::registered::SchemaIds;
+use crate::connect::record::ProducerRecord;
+use crate::kafka::{Inlet, Transport};
+use crate::outbox::{Encoder, MessageOutbox};
+use crate::pgoutput::{Begin, Commit, Message, Relation};
+use crate::relay::capture::captured::PassedRows;
+use crate::relay::capture::table::Table;
+use crate::relay::delivery::dead_letters::DeadLetters;
+use crate::relay::delivery::dispatch::Dispatch;
+use crate::relay::delivery::flight::Flight;
+use crate::relay::delivery::needs::{Answer, Need};
+use crate::relay::delivery::notification_posts::NotificationPosts;
+use crate::relay::delivery::tolerance::Tolerance;
+use crate::relay::error::Error;
+use crate::relay::options::{Guarantee, Options, SkippedOperations};
+use crate::relay::parts::RelayParts;
+use crate::relay::progress::acknowledged::Acknowledged;
+use crate::relay::time::clock::Now;
+use crate::source_offset::{SentBefore, SourceOffset};
+use crate::telemetry::{Change, Metrics};
+use crate::transaction::{Assembler, EventPosition, Identity, SequenceError};
+use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
+
+/// Rows and messages in, records out. One per session; it does no I/O but hand records to the producer, which never
+/// blocks.
+pub(in crate::relay) struct Feed<'p, T = Inlet> {
+    messages: Option<&'p MessageOutbox>,
+    /// True if records of changes must be recognised again, which makes them carry their digests.
+    recognises: bool,
+    skipped: SkippedOperations,
+    assembler: Assembler,
+    tables: HashMap<Oid, Table>,
+    passed: PassedRows,
+    /// True if the source has much more.
+    pub(in crate::relay) behind: bool,
+    /// True if the server sent the last transaction long after its commit.
+    pub(in crate::relay) late: bool,
+    encoder: Encoder,
+    /// Transactions that an earlier session of this process has acknowledged.
+    acknowledged: Acknowledged,
+    /// The open transaction is one of those.
+    passing: bool,
+    /// The offset that is stored.
+    stored: Option<SourceOffset>,
+    /// Rows recorded as sent by that offset, until the stream is past it.
+    sent_before: Option<SentBefore>,
+    /// The open transaction.
+    open: Option<Begin>,
+    /// Replication origin of the last transaction that began. A message outside transactions has it too, as
+    /// in Debezium.
+    origin: Option<Arc<ReplicationOrigin>>,
+    /// End of the last commit.
+    pub(in crate::relay) last_commit: Option<Lsn>,
+    /// Commit time of the last transaction of the stream. A message outside transactions has it too, as in
+    /// Debezium.
+    last_commit_time: Option<PgTimestamp>,
+    /// The slot's xmin, if events contain it.
+    pub(in crate::relay) xmin: Option<SlotXmin>,
+    /// Present values of the row that is handled again.
+    reselected: Option<Reselected>,
+    /// The values of enums that the catalog was asked for.
+    labels: AskedLabels,
+    /// Converter of change events, if rows become change events.
+    pub(in crate::relay) changes: Option<&'p ChangeEvents>,
+    /// Converter of transaction metadata, if it is enabled.
+    pub(in crate::relay) transactions: Option<&'p ChangeEvents>,
+    /// Events that the open transaction has sent.
+    tally: Tally,
+    /// Snapshot marker of the next row.
+    pub(in crate::relay) snapshot: Snapshot,
+    /// The open transaction is a message's own, and this is its end.
+    lone: Option<Commit>,
+    /// End of the records that are sent between two transactions, on a standby.
+    beside: Option<Commit>,
+    /// Sender of notifications of snapshots.
+    pub(in crate::relay) notifier: Option<Notifier<'p>>,
+    /// Signals, if any are enabled.
+    pub(in crate::relay) signals: Option<Signals>,
+    /// Conversion from an event to its records.
+    pub(in crate::relay) records_of: RecordsOf,
+    /// Path of records to Kafka.
+    pub(in crate::relay) out: Outgoing<'p, T>,
+}
+
+/// The records that an event becomes, in their order: one, or several such as a delete and its tombstone.
+pub(in crate::relay) type RecordsOf = for<'r> fn(ProducerRecord<'r>) -> SmallVec<[ProducerRecord<'r>; 1]>;
+
+/// Returns the event of an outbox as its one record.
+fn one_record(record: ProducerRecord<'_>) -> SmallVec<[ProducerRecord<'_>; 1]> {
+    smallvec![record]
+}
+
+/// Request of a message to the session.
+#[derive(Debug)]
+pub(in crate::relay) enum Outcome {
+    /// Nothing.
+    None,
+    /// A query of the catalog for a relation that was described again.
+    Describe(Relation),
+    /// All before this position is complete.
+    Committed(Lsn),
+    /// Need of its stored record; [`Feed::go_on`] hands it over then.
+    Await(Need),
+    /// Need for making its record; then the same message is handled again.
+    TakeAgain(Need),
+}
+
+/// A message that is taken again, because a schema's id was not known.
+#[derive(Debug)]
+struct Again {
+    position: EventPosition,
+    /// The id is not to be had.
+    refused: Option<Error>,
+}
+
+impl<'p> Feed<'p> {
+    /// Creates a feed that starts at the slot's `confirmed_flush_lsn` and sends nothing that is
+    /// `acknowledged`, nor what the stored offset describes as sent.
+    pub(in crate::relay) fn new(
+        parts: &'p RelayParts,
+        metrics: &'p Metrics,
+        confirmed: Lsn,
+        acknowledged: Acknowledged,
+        stored: Option<SourceOffset>,
+    ) -> Self {
+        let (dead_letters, messages) = (parts.dead_letters.as_ref(), parts.messages.as_ref());
+        let inlet = parts.producer.inlet();
+        let flight = Flight::new(inlet, parts.relay.window(), dead_letters.is_some(), metrics, confirmed);
+        let feed =
+            Self::with_flight(flight, metrics, messages, dead_letters, &parts.relay, acknowledged, stored);
+        let notifier = Notifier::new(
+            &parts.relay,
+            &parts.route,
+            parts.notification_posts.as_ref().map(NotificationPosts::mailbox),
+        );
+        let (changes, transactions) = (parts.route.changes(), parts.route.tells_transactions());
+        Self { changes, transactions, notifier, ..feed }
+    }
+}
+
+impl<'p, T: Transport> Feed<'p, T> {
+    /// Does the same as [`Self::new`], into this flight.
+    pub(in crate::relay) fn with_flight(
+        flight: Flight<'p, T>,
+        metrics: &'p Metrics,
+        messages: Option<&'p MessageOutbox>,
+        dead_letters: Option<&'p DeadLetters>,
+        options: &Options,
+        acknowledged: Acknowledged,
+        stored: Option<SourceOffset>,
+    ) -> Self {
+        let out = Outgoing {
+            metrics,
+            tolerance: Tolerance::new(options),
+            dead_letters,
+            again: None,
+            dispatch: Dispatch::new(dead_letters, metrics),
+            flight,
+        };
+        Self {
+            messages,
+            recognises: dead_letters.is_some() || options.guarantee == Guarantee::TailDedupe,
+            skipped: options.skipped,
+            assembler: Assembler::default(),
+            tables: HashMap::new(),
+            passed: PassedRows::default(),
+            behind: false,
+            late: false,
+            encoder: Encoder::default(),
+            acknowledged,
+            passing: false,
+            sent_before: stored.as_ref().and_then(SentBefore::new),
+            stored,
+            open: None,
+            origin: None,
+            xmin: None,
+            last_commit: None,
+            last_commit_time: None,
+            reselected: None,
+            labels: AskedLabels::default(),
+            changes: None,
+            transactions: None,
+            tally: Tally::default(),
+            snapshot: Snapshot::False,
+            lone: None,
+            beside: None,
+            notifier: None,
+            signals: None,
+            records_of: one_record,
+            out,
+        }
+    }
+
+    /// Handles one pgoutput message; `lsn` is that of its WAL record.
+    ///
+    /// # Errors
+    /// When the message is impossible here, or a row cannot be routed or sent.
+    pub(in crate::relay) fn take(
+        &mut self,
+        lsn: Lsn,
+        message: Message<'_>,
+        now: Now,
+    ) -> Result<Outcome, Error> {
+        let said = self.hear(&message);
+        if self.awaits_rows(said.as_ref()) || self.awaits_rows_before(&message) {
+            return Ok(Outcome::TakeAgain(Need::Rows));
+        }
+        // What is a signal is no event, whatever messages are.
+        let outcome = match &said {
+            Some(said) if said.is_message() => Outcome::None,
+            _ => self.take_message(lsn, message, now)?,
+        };
+        if let (Some(said), Some(signals)) = (said, &mut self.signals)
+            && !self.passing
+            && !matches!(outcome, Outcome::TakeAgain(_))
+        {
+            signals.heed(said, lsn, self.open);
+        }
+        Ok(outcome)
+    }
+
+    fn take_message(&mut self, lsn: Lsn, message: Message<'_>, now: Now) -> Result<Outcome, Error> {
+        match message {
+            Message::Insert { relation, new } => return self.insert(lsn, relation, &new, now),
+            Message::Begin(begin) if self.out.again.is_some() => {
+                return self.tell(End::Begin, &begin, lsn, now);
+            }
+            Message::Begin(begin) => {
+                self.origin = None;
+                self.begin(begin)?;
+                return self.tell_begin(&begin, lsn, now);
+            }
+            Message::Commit(commit) => return self.end(commit, lsn, now),
+            Message::Relation(relation) => {
+                if self.changes.is_some() {
+                    self.labels.describe(&relation);
+                }
+                return Ok(Outcome::Describe(relation));
+            }
+            Message::Update { relation, old, new } if self.sends_changes(relation) => {
+                return self.changed(
+                    lsn,
+                    &[relation],
+                    RowChange::Update(old.as_deref().map(Into::into), new.columns()),
+                    now,
+                );
+            }
+            Message::Update { relation, .. } => self.update(lsn, relation)?,
+            Message::Delete { relation, old } if self.sends_changes(relation) => {
+                return self.changed(lsn, &[relation], RowChange::Delete((&old).into()), now);
+            }
+            Message::Delete { relation, .. } => self.pass(relation, Change::Delete, "delete")?,
+            Message::Truncate { relations, .. } => return self.truncate(lsn, &relations, now),
+            Message::LogicalMessage(message) => return self.logical_message(lsn, &message, now),
+            Message::Origin { lsn, name } => {
+                self.origin = Some(Arc::new(ReplicationOrigin { name: name.to_owned(), lsn }));
+            }
+            // It describes: no row is in it.
+            Message::Type { .. } => {}
+        }
+        Ok(Outcome::None)
+    }
+
+    /// Sets the treatment of a relation's rows from here on.
+    pub(in crate::relay) fn describe(&mut self, relation: Oid, table: Table) {
+        if let (Some(signals), Table::Captured(bound)) = (&mut self.signals, &table) {
+            signals.describe(relation, bound.name());
+        }
+        self.tables.insert(relation, table);
+    }
+
+    /// Stores the answer to [`Outcome::Await`] or [`Outcome::TakeAgain`].
+    pub(in crate::relay) fn learn(&mut self, answer: Answer, now: Now) {
+        match answer {
+            Answer::Schema(schema) => self.encoder.learn(schema.0, schema.1),
+            Answer::Topic { name, partitions } => self.out.flight.learn_topic(name, partitions, now),
+            Answer::Tail(tail) => self.out.dispatch.repeats.learn(tail),
+            Answer::Table { relation, table } => self.describe(relation, table),
+            Answer::Values(values) => self.reselected = Some(values),
+            Answer::QueueEmpty | Answer::Rows => {}
+        }
+    }
+
+    /// Returns the schema ids of the registry.
+    pub(in crate::relay) const fn schemas(&mut self) -> &mut SchemaIds {
+        self.encoder.schemas()
+    }
+
+    /// Returns the cause of a failure, if a record was refused: see [`Flight::take_refusal`].
+    pub(in crate::relay) fn take_refusal(&mut self, now: Now) -> Option<Error> {
+        let refusal = self.out.flight.take_refusal()?;
+        Some(self.out.dispatch.judge(refusal, &self.out.flight, now.instant))
+    }
+
+    /// Marks topics with an old answer to be requested again, and forgets refused records that are confirmed.
+    pub(in crate::relay) fn forget_old(&mut self, now: Instant) {
+        self.out.flight.forget_old(now);
+        let frontier = self.out.flight.frontier();
+        self.out.dispatch.forget_before(frontier);
+        if let Some(signals) = &mut self.signals {
+            signals.incremental.forget_before(frontier, self.out.flight.settled().0);
+        }
+    }
+
+    /// Returns whether a further record may be handed over.
+    pub(in crate::relay) fn has_room(&mut self) -> bool {
+        self.out.flight.has_room(self.behind)
+    }
+
+    /// Begins the stream.
+    pub(in crate::relay) fn start(&mut self) {
+        self.out.flight.hold(self.acknowledged.history.is_awaiting());
+    }
+
+    /// Records that all WAL before this was sent, as a keepalive reported.
+    ///
+    /// # Errors
+    /// When something that was read before is missing now.
+    pub(in crate::relay) fn mark(&mut self, wal_end: Lsn) -> Result<(), Error> {
+        if !self.out.flight.in_transaction() {
+            self.acknowledged.history.reach(wal_end)?;
+            self.out.dispatch.pass(wal_end);
+        }
+        self.out.flight.mark(wal_end)
+    }
+
+    fn begin(&mut self, begin: Begin) -> Result<(), Error> {
+        if let Some(sent_before) = &mut self.sent_before {
+            sent_before.begin(&begin);
+        }
+        self.open(begin, Identity::from(&begin))
+    }
+
+    /// Opens a transaction. One that was acknowledged is skipped only if it is the same one.
+    fn open(&mut self, begin: Begin, identity: Identity) -> Result<(), Error> {
+        self.assembler.begin(begin)?;
+        self.open = Some(begin);
+        let Acknowledged { to, history } = &mut self.acknowledged;
+        self.passing = begin.final_lsn < *to && history.meet_again(begin.final_lsn, identity)?;
+        if begin.final_lsn >= *to {
+            history.add(begin.final_lsn, identity)?;
+        }
+        self.out.dispatch.pass(begin.final_lsn);
+        self.out.flight.begin(&begin, identity)?;
+        self.out.flight.hold(self.acknowledged.history.is_awaiting());
+        Ok(())
+    }
+
+    fn commit(&mut self, commit: &Commit) -> Result<Lsn, Error> {
+        self.assembler.commit(commit)?;
+        let open = self.open.take();
+        if let (Some(signals), Some(open)) = (&mut self.signals, open) {
+            signals.commit(open.xid.0, commit.end_lsn);
+        }
+        self.last_commit = Some(commit.end_lsn);
+        if let Some(open) = open.filter(|open| open.xid != Xid(0)) {
+            self.last_commit_time = Some(open.commit_time);
+        }
+        self.out.flight.commit(commit.commit_lsn, commit.end_lsn)?;
+        if let Some(sent_before) = &mut self.sent_before {
+            sent_before.commit();
+        }
+        self.sent_before.take_if(|sent_before| sent_before.is_over());
+        Ok(commit.end_lsn)
+    }
+
+    /// Hands over what was kept until there was what it needs. It may need something more.
+    ///
+    /// # Errors
+    /// When it cannot be sent.
+    pub(in crate::relay) fn go_on(&mut self, now: Now) -> Result<Outcome, Error> {
+        match self.out.dispatch.go_on(&mut self.out.flight, now)? {
+            Some(need) => Ok(Outcome::Await(need)),
+            None => self.end_lone(),
+        }
+    }
+
+    fn next_event(&mut self, lsn: Lsn) -> Result<Again, SequenceError> {
+        let position = self.assembler.next_position(lsn)?;
+        self.out.flight.meet(position);
+        Ok(Again { position, refused: None })
+    }
+
+    /// Returns whether Debezium has sent the event at this LSN.
+    fn was_sent_before(&mut self, lsn: Lsn) -> bool {
+        self.sent_before.as_mut().is_some_and(|sent_before| sent_before.take_row(lsn))
+    }
+
+    /// Returns the reason for which inserts make no event at present.
+    const fn skip_reason(&self, sent_before: bool) -> Option<&'static str> {
+        match (self.passing || sent_before, self.skipped.create) {
+            (true, _) => Some("acknowledged"),
+            (false, true) => Some("skipped.operations"),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Counts and logs a value that cannot be represented.
+fn tell_replaced(
+    metrics: &Metrics,
+    table: &str,
+    column: &str,
+    EventPosition { commit_lsn, .. }: EventPosition,
+) {
+    metrics.event_error("value");
+    tracing::warn!(table, column, %commit_lsn, "cannot convert a value to its type: sending its default \
+                                                or NULL");
+}

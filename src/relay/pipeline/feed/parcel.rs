@@ -1,0 +1,34 @@
+use std::mem;
+
+use super::Feed;
+use crate::ack::Ticket;
+use crate::kafka::Transport;
+use crate::relay::error::Error;
+
+/// A snapshot's one transaction, in parcels.
+impl<T: Transport> Feed<'_, T> {
+    /// Ends a parcel. Returns the ticket of its records, unless all are acknowledged.
+    ///
+    /// # Errors
+    /// When no transaction is open.
+    pub(in crate::relay) fn end_parcel(&mut self) -> Result<Option<Ticket>, Error> {
+        match &self.open {
+            Some(begin) => self.out.flight.divide(begin),
+            None => Ok(None),
+        }
+    }
+
+    /// Continues in the transaction that another feed has open, behind this number of its events. That feed's
+    /// records in flight are given up.
+    ///
+    /// # Errors
+    /// When a transaction is open already.
+    pub(in crate::relay) fn go_on_from(&mut self, other: &mut Self, events: u64) -> Result<(), Error> {
+        (self.tables, self.passed) = (mem::take(&mut other.tables), mem::take(&mut other.passed));
+        if let Some(begin) = other.open {
+            self.begin(begin)?;
+            self.assembler.pass(other.assembler.lsn(), events);
+        }
+        Ok(())
+    }
+}

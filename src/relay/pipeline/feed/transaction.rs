@@ -1,0 +1,82 @@
+use super::outgoing::Unmade;
+use super::{Again, Feed, Outcome};
+use crate::change::{End, Snapshot, Tally};
+use crate::connect::converter::Destination;
+use crate::kafka::Transport;
+use crate::pgoutput::{Begin, Commit, Relation};
+use crate::relay::delivery::needs::Need;
+use crate::relay::error::{Error, RowName};
+use crate::relay::time::clock::Now;
+use crate::transaction::EventPosition;
+use crate::wal::{Lsn, Xid};
+
+impl<T: Transport> Feed<'_, T> {
+    /// Returns the need for the description of a relation, as the open transaction has left it.
+    pub(in crate::relay) fn asks_for(&self, relation: Box<Relation>) -> Need {
+        Need::Table { relation, within: self.within() }
+    }
+
+    /// Returns the id of the open transaction of the stream.
+    pub(super) fn within(&self) -> Option<Xid> {
+        let open = self.open.filter(|_| self.snapshot == Snapshot::False);
+        open.map(|begin| begin.xid)
+    }
+
+    /// Sends the begin of a transaction, if transaction metadata is enabled.
+    pub(super) fn tell_begin(&mut self, begin: &Begin, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
+        self.tally = Tally::default();
+        if self.transactions.is_none() || self.passing {
+            return Ok(Outcome::None);
+        }
+        self.tell(End::Begin, begin, lsn, now)
+    }
+
+    /// Ends a transaction, once the record of its end is handed over.
+    pub(super) fn end(&mut self, commit: Commit, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
+        let Some(begin) = self.open.filter(|_| self.transactions.is_some() && !self.passing) else {
+            return self.commit(&commit).map(Outcome::Committed);
+        };
+        let tally = std::mem::take(&mut self.tally);
+        let told = self.tell(End::End(&tally), &begin, lsn, now);
+        self.tally = tally;
+        match told? {
+            Outcome::None => self.commit(&commit).map(Outcome::Committed),
+            outcome @ Outcome::Await(_) => {
+                self.lone = Some(commit);
+                Ok(outcome)
+            }
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// Hands over the record of one end of the open transaction.
+    pub(super) fn tell(&mut self, end: End<'_>, begin: &Begin, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
+        let Again { position, refused } = self.out.again.take().unwrap_or_else(|| {
+            let position = match end {
+                End::Begin => EventPosition::begin(begin.final_lsn),
+                End::End(_) => EventPosition::end(begin.final_lsn),
+            };
+            self.out.flight.meet(position);
+            Again { position, refused: None }
+        });
+        let Some(changes) = self.transactions else { return Ok(Outcome::None) };
+        if self.out.flight.has(position.end_of_event())? {
+            return Ok(Outcome::None);
+        }
+        let (scratch, schemas) = self.encoder.parts();
+        let topic = changes.transaction_topic();
+        let mut into = Destination { scratch, topic, schemas };
+        let unmade = match refused {
+            Some(error) => Unmade::Error(error),
+            None => match changes.transaction_record(end, begin, (lsn, now.unix_ms()), &mut into) {
+                Ok(None) => return Ok(Outcome::None),
+                Ok(Some(records)) => {
+                    return records
+                        .lend(self.encoder.scratch(), |records| self.out.send(records, position, now));
+                }
+                Err(source) => Unmade::of_row(source, topic, RowName::default, position),
+            },
+        };
+        self.out.give_up(unmade, || None, position, now)
+    }
+}

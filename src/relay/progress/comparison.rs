@@ -1,0 +1,397 @@
+//! Conclusion of a start that has found a slot, or none: from the memory of an earlier session of this
+//! process, and from the position that is in Kafka. There is no I/O here: the caller has made the queries.
+
+use super::position::{Facts, Phase, Position, Unfinished, Verdict, judge, other_history};
+use crate::error::chain;
+use crate::postgres::{SlotOptions, SnapshotMode, TableFilter};
+use crate::relay::capture::captured::CapturedTables;
+use crate::relay::error::Error;
+use crate::relay::origin::Origin;
+use crate::relay::parts::RelayParts;
+use crate::relay::time::clock::Now;
+use crate::signal::KeptCheckpoint;
+use crate::source_offset::SourceOffset;
+use crate::wal::{Lsn, Oid, PgTimestamp};
+
+/// Result of an earlier session of this process.
+#[derive(Debug, Clone)]
+pub(in crate::relay) struct Known {
+    pub(in crate::relay) origin: Origin,
+    /// Everything before is acknowledged, and nothing beyond was ever confirmed by us.
+    pub(in crate::relay) to: Lsn,
+    /// Another outboxd has had the slot since.
+    pub(in crate::relay) shared: bool,
+}
+
+/// Inputs of a start's comparison.
+#[derive(Clone, Copy)]
+pub(in crate::relay) struct Comparison<'c> {
+    pub(in crate::relay) slot: &'c SlotOptions,
+    pub(in crate::relay) mode: SnapshotMode,
+    /// `database.dbname`
+    pub(in crate::relay) database: &'c str,
+    pub(in crate::relay) tables: &'c TableFilter,
+    /// `outboxd.position.accept`
+    pub(in crate::relay) accept: Option<Lsn>,
+    /// `offset.mismatch.strategy`: continue from a slot that was moved ahead.
+    pub(in crate::relay) trusts_slot: bool,
+    /// Result of an earlier session of this process; with it the start is over.
+    pub(in crate::relay) known: Option<&'c Known>,
+    /// True if this process has waited for the slot, which therefore existed.
+    pub(in crate::relay) saw_slot: bool,
+    /// Every table that this process has captured.
+    pub(in crate::relay) captured: &'c CapturedTables,
+}
+
+/// Slot that was found, or its absence.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::relay) struct FoundSlot<'f> {
+    /// The server's history.
+    pub(in crate::relay) origin: &'f Origin,
+    /// The database that is there now.
+    pub(in crate::relay) database: Oid,
+    /// Positions of the slot and of the end of the WAL, if there is a slot.
+    pub(in crate::relay) at: Option<(Lsn, Lsn)>,
+    /// The offset that is stored for the slot.
+    pub(in crate::relay) stored: Option<&'f SourceOffset>,
+}
+
+/// Progress of incremental snapshots when a position was stored, and its server.
+#[derive(Debug, Clone)]
+pub(in crate::relay) struct KeptSnapshots {
+    pub(in crate::relay) origin: Origin,
+    pub(in crate::relay) kept: KeptCheckpoint,
+}
+
+impl KeptSnapshots {
+    /// Returns whether it covers more of the stream.
+    pub(in crate::relay) fn is_newer_than(&self, other: &Self) -> bool {
+        (self.origin.timeline, self.kept.heeded) > (other.origin.timeline, other.kept.heeded)
+    }
+}
+
+/// Beginning of a start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::relay) enum Beginning {
+    /// From the slot's position; without a slot, according to what else is stored of it.
+    GoesOn,
+    /// From nothing, regardless of an earlier slot: the database is another one.
+    Anew,
+    /// The same: the user has accepted that.
+    Accepted,
+}
+
+impl<'c> Comparison<'c> {
+    /// Makes the comparison of a first session, which knows the configuration only.
+    pub(in crate::relay) fn of_parts(parts: &'c RelayParts, captured: &'c CapturedTables) -> Self {
+        Self {
+            slot: &parts.postgres.slot,
+            mode: parts.postgres.snapshot.mode,
+            database: &parts.postgres.server.database,
+            tables: &parts.tables,
+            accept: parts.relay.position.accept,
+            trusts_slot: parts.relay.position.trusts_slot,
+            known: None,
+            saw_slot: false,
+            captured,
+        }
+    }
+}
+
+impl Comparison<'_> {
+    /// Refuses to make a slot that this process has used before.
+    pub(in crate::relay) fn without_slot(&self) -> Result<(), Error> {
+        match self.known.is_some_and(|known| !known.shared) {
+            true => Err(self.slot.vanished().into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns whether only the position can explain the slot: this process has not had it yet, another
+    /// outboxd may have had it since, or it is where this process has not been.
+    pub(in crate::relay) fn needs_position(&self, slot: Option<Lsn>, origin: &Origin) -> bool {
+        let is_passed_by = |known: &Known| slot.is_some_and(|slot| known.is_passed_by(slot, origin));
+        self.known.is_none_or(|known| known.shared || is_passed_by(known))
+    }
+
+    /// Compares what is there with the position that is kept in Kafka.
+    ///
+    /// # Errors
+    /// When they do not agree, and the user has not accepted that.
+    pub(in crate::relay) fn with_position(
+        &self,
+        position: Option<&Position>,
+        found: FoundSlot<'_>,
+        now: Now,
+    ) -> Result<Beginning, Error> {
+        if let Some(position) = position {
+            self.recall(position, found.origin, found.database);
+        }
+        if let Some(beginning) = self.with_stop(position, found)? {
+            return Ok(beginning);
+        }
+        self.with_what_is_known(position, found)?;
+        let verdict = judge(&Facts {
+            position,
+            origin: found.origin,
+            database: found.database,
+            slot: found.at.map(|(confirmed, _)| confirmed),
+            wal_end: found.at.map(|(_, wal_end)| wal_end),
+            stored: found.stored.map(SourceOffset::furthest),
+            accept: self.accept,
+            saw_slot: self.saw_slot,
+            drop_on_stop: self.slot.drop_on_stop,
+            begins_with_snapshot: self.mode != SnapshotMode::NoData,
+        });
+        let age = position.and_then(Position::committed_at).map(|at| seconds_since(at, now));
+        let acceptable = position.and_then(|kept| kept.acceptable(found.at.map(|(confirmed, _)| confirmed)));
+        let error = match verdict {
+            Verdict::GoOn => {
+                self.warn_of_unneeded(position);
+                return Ok(Beginning::GoesOn);
+            }
+            Verdict::MadeAnew => {
+                tracing::warn!(
+                    slot = %self.slot.name, database = self.database,
+                    "the database was created again since outboxd last ran: {FIRST_START}"
+                );
+                return Ok(Beginning::Anew);
+            }
+            Verdict::Accepted => {
+                let accept =
+                    self.accept.or_else(|| position.and_then(|position| position.accepted.last().copied()));
+                tracing::warn!(slot = %self.slot.name, accept = %accept.unwrap_or_default(),
+                               "outboxd.position.accept: rows written before this position are not \
+                                searched for");
+                return Ok(Beginning::Accepted);
+            }
+            Verdict::MovedAhead { from, to } if self.trusts_slot => {
+                self.warn_of_trust(from, to);
+                return Ok(Beginning::Accepted);
+            }
+            Verdict::MovedAhead { from, to } => self.slot.moved_while_away((from, to), age, acceptable),
+            Verdict::Vanished { from } => self.slot.vanished_while_away(from, age, acceptable),
+            Verdict::OtherHistory { difference } => {
+                return Err(Error::OtherHistory { difference, accept: acceptable });
+            }
+        };
+        if self.mode == SnapshotMode::Always {
+            tracing::error!(
+                slot = %self.slot.name, error = chain(&error),
+                "snapshot.mode=always sends all rows that are in the table. Rows that were deleted before \
+                 now are missing"
+            );
+            return Ok(Beginning::GoesOn);
+        }
+        Err(error.into())
+    }
+
+    /// Applies the stop of an earlier process, which holds until the rows are sent from the table, or the
+    /// operator continues without them.
+    fn with_stop(
+        &self,
+        position: Option<&Position>,
+        found: FoundSlot<'_>,
+    ) -> Result<Option<Beginning>, Error> {
+        let Some((position, stopped)) = position.and_then(|kept| Some((kept, kept.stopped.as_ref()?))) else {
+            return Ok(None);
+        };
+        if !self.is_of(position, found.origin, found.database) || self.mode == SnapshotMode::Always {
+            return Ok(None);
+        }
+        let acceptable = position.acceptable(found.at.map(|(confirmed, _)| confirmed));
+        if self.accept.is_some() && self.accept == acceptable {
+            tracing::warn!(slot = %self.slot.name, because = stopped.problem,
+                           "outboxd.position.accept: rows that were not in the stream are not searched for");
+            return Ok(Some(Beginning::Accepted));
+        }
+        Err(stopped.error(acceptable).into())
+    }
+
+    /// Warns that the value does nothing, and that this start uses it up.
+    fn warn_of_unneeded(&self, position: Option<&Position>) {
+        let is_new = |accept: &Lsn| position.is_none_or(|position| !position.accepted.contains(accept));
+        if let Some(accept) = self.accept.filter(is_new) {
+            tracing::warn!(
+                slot = %self.slot.name, %accept,
+                "outboxd.position.accept: nothing has to be accepted; remove it. This value is not used \
+                 again"
+            );
+        }
+    }
+
+    fn warn_of_trust(&self, from: Lsn, to: Lsn) {
+        tracing::warn!(
+            slot = %self.slot.name, %from, %to,
+            "the slot was moved, and offset.mismatch.strategy trusts it: rows that were written in between are not sent. Without that \
+             option outboxd ends instead, and says how to send them"
+        );
+    }
+
+    /// Refuses a slot that stands where this process has not been, unless another outboxd has moved it there: while this one
+    /// was frozen, it need not have noticed.
+    fn with_what_is_known(&self, position: Option<&Position>, found: FoundSlot<'_>) -> Result<(), Error> {
+        let (Some(known), Some((slot, _))) = (self.known, found.at) else { return Ok(()) };
+        if !known.is_passed_by(slot, found.origin)
+            || position.is_some_and(|kept| known.is_explained_by(kept, slot))
+        {
+            return Ok(());
+        }
+        if self.trusts_slot {
+            self.warn_of_trust(known.to, slot);
+            return Ok(());
+        }
+        Err(self.slot.moved_ahead(slot, known.to).into())
+    }
+
+    /// Takes over the tables that the relay of this position had captured, under any present name. Object ids
+    /// of another database mean nothing, and rows of a slot that must be created have the present names of
+    /// the tables.
+    pub(in crate::relay) fn recall(&self, position: &Position, origin: &Origin, database: Oid) {
+        if self.is_of(position, origin, database) && position.phase == Phase::Streaming {
+            self.captured.remember(position.tables.clone(), self.tables);
+        }
+    }
+
+    /// Returns the progress of incremental snapshots of the relay that stored this position.
+    pub(in crate::relay) fn snapshots(
+        &self,
+        position: &Position,
+        origin: &Origin,
+        database: Oid,
+    ) -> Option<KeptSnapshots> {
+        let kept = position.snapshots().filter(|_| self.is_of(position, origin, database))?;
+        Some(KeptSnapshots { origin: position.origin(), kept: kept.clone() })
+    }
+
+    /// Returns the part of an unfinished snapshot that the relay of this position had sent.
+    pub(in crate::relay) fn unfinished(
+        &self,
+        position: &Position,
+        origin: &Origin,
+        database: Oid,
+    ) -> Option<Unfinished> {
+        let is_of = self.is_of(position, origin, database) && position.origin() == *origin;
+        position.unfinished().filter(|_| is_of).cloned()
+    }
+
+    fn is_of(&self, position: &Position, origin: &Origin, database: Oid) -> bool {
+        position.origin().system_id == origin.system_id
+            && position.database == self.database
+            && !position.is_of_dropped(database)
+    }
+}
+
+/// Effect of a first start on existing rows.
+pub(crate) const FIRST_START: &str =
+    "this is a first start, and snapshot.mode decides about rows that are there already";
+
+impl Known {
+    /// Refuses a server whose WAL is not the one that was read: neither the same nor its continuation.
+    pub(in crate::relay) fn check(&self, origin: &Origin, wal_end: Lsn) -> Result<(), Error> {
+        match other_history((&self.origin, self.to), (origin, wal_end)) {
+            Some(difference) => Err(Error::OtherHistory { difference, accept: None }),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns whether another outboxd has stored a position behind the slot. Positions of this process on
+    /// this timeline are before `to`.
+    fn is_explained_by(&self, position: &Position, slot: Lsn) -> bool {
+        let Origin { system_id, timeline } = position.origin();
+        let is_later = system_id == self.origin.system_id && timeline >= self.origin.timeline;
+        is_later && position.phase == Phase::Streaming && position.lsn >= slot
+    }
+
+    fn is_passed_by(&self, confirmed: Lsn, origin: &Origin) -> bool {
+        !self.shared && self.origin.system_id == origin.system_id && confirmed > self.to
+    }
+}
+
+/// Returns the number of seconds since a transaction committed, by the local clock.
+fn seconds_since(committed: PgTimestamp, now: Now) -> u64 {
+    let microseconds = now.unix_us.saturating_sub(committed.unix_us());
+    u64::try_from(microseconds).unwrap_or_default() / 1_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::postgres::{Peer, SlotName, SlotRecovery, TableFilter};
+    use crate::wal::{SystemId, TimelineId};
+
+    const NOW: i64 = 1_700_000_000_000_000;
+
+    fn origin(timeline: u32) -> Origin {
+        Origin { system_id: SystemId("1".to_owned()), timeline: TimelineId(timeline) }
+    }
+
+    /// Returns the refusal of a slot, if any, when this process has acknowledged everything up to 500 on
+    /// timeline 2.
+    fn refusal(shared: bool, slot: u64, timeline: u32, position: Option<(u64, u32)>) -> Option<String> {
+        let known = Known { origin: origin(2), to: Lsn::new(500), shared };
+        let options = SlotOptions {
+            name: SlotName::default(),
+            drop_on_stop: false,
+            failover: false,
+            recovery: SlotRecovery::Fail,
+            retry: None,
+            stream_params: Vec::new(),
+            xmin_interval: None,
+            peer: Peer::default(),
+        };
+        let comparison = Comparison {
+            slot: &options,
+            mode: SnapshotMode::NoData,
+            database: "shop",
+            tables: &TableFilter::default(),
+            accept: None,
+            trusts_slot: false,
+            known: Some(&known),
+            saw_slot: false,
+            captured: &CapturedTables::default(),
+        };
+        let (slot, origin_now) = (Lsn::new(slot), origin(timeline));
+        if !comparison.needs_position(Some(slot), &origin_now) {
+            return None;
+        }
+        let position = position.map(|(lsn, timeline)| {
+            Position::at(Lsn::new(lsn), &origin(timeline), ("shop", Oid(5)), "debezium")
+        });
+        let found = FoundSlot {
+            origin: &origin_now,
+            database: Oid(5),
+            at: Some((slot, Lsn::new(100_000))),
+            stored: None,
+        };
+        let now = Now { instant: std::time::Instant::now(), unix_us: NOW };
+        comparison.with_position(position.as_ref(), found, now).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_slot_beyond_what_this_process_knows_is_refused_unless_another_outboxd_has_moved_it() {
+        let cases = [
+            // Another has had the slot as far as we noticed; where it stands; the timeline; the position and its timeline.
+            (false, 500, 2, None, None),
+            (false, 600, 2, None, Some("from 0/1F4 to 0/258")),
+            (false, 600, 2, Some((550, 2)), Some("from 0/1F4 to 0/258")),
+            (false, 600, 2, Some((600, 2)), None),
+            // Perhaps our own, of before the failover.
+            (false, 600, 2, Some((700, 1)), Some("from 0/1F4 to 0/258")),
+            (false, 600, 3, None, Some("from 0/1F4 to 0/258")),
+            (false, 600, 3, Some((600, 3)), None),
+            (false, 400, 3, None, None),
+            (true, 600, 2, None, None),
+            (true, 600, 2, Some((550, 2)), Some("up to 0/226, and it stands at 0/258")),
+            (true, 600, 2, Some((600, 2)), None),
+        ];
+        for (shared, slot, timeline, position, expected) in cases {
+            let said = refusal(shared, slot, timeline, position);
+            let is_as_expected = match (&said, expected) {
+                (Some(said), Some(expected)) => said.contains(expected),
+                (said, expected) => said.is_none() && expected.is_none(),
+            };
+            assert!(is_as_expected, "{slot} {timeline} {position:?}: {said:?}, expected {expected:?}");
+        }
+    }
+}
