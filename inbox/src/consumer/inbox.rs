@@ -310,6 +310,7 @@ mod tests {
     use super::*;
 
     type Setting = fn(Inbox) -> Inbox;
+    type Change = fn(Options) -> Options;
 
     fn inbox() -> Inbox {
         let connector = Connector::new(tokio_postgres::Config::new(), NoTls);
@@ -319,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_order_of_settings_does_not_matter() {
-        let settings: [(Setting, fn(Options) -> Options); 7] = [
+        let settings: [(Setting, Change); 7] = [
             (|inbox| inbox.order(Order::None), |it| Options { order: Order::None, ..it }),
             (|inbox| inbox.retry(Retry::new([])), |it| Options { retry: Retry::new([]), ..it }),
             (
