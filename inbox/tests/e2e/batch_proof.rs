@@ -74,7 +74,7 @@ fn by_number<T: HandlerTransaction>(inbox: Inbox<T>) -> Inbox<T> {
     by_id(inbox).dedupe(Dedupe::Sequence(SequenceSource::Function(Arc::new(number)))).first_number(0)
 }
 
-/// Whether the handler gets the events of a batch one by one.
+/// Events of a batch that the handler receives at once.
 #[derive(Clone, Copy)]
 enum Gets {
     Each,
