@@ -123,6 +123,20 @@ mod tests {
         assert_eq!(find("a\\:\\:1:*:*:*:s", &target("a::1")), Some(Secret::new("s")));
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_others_may_read_is_used_after_the_fix() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pgpass");
+        fs::write(&path, "*:*:*:*:s").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let file = PasswordFile::new(&path);
+        assert_eq!(file.read(&target("db")).unwrap(), None);
+        assert!(std::process::Command::new("chmod").arg("600").arg(&path).status().unwrap().success());
+        assert_eq!(file.read(&target("db")).unwrap(), Some(Secret::new("s")));
+    }
+
     proptest! {
         #[test]
         fn any_file_is_read(text in "[a*:\\\\#\n]*") {

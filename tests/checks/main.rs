@@ -11,6 +11,7 @@
 mod allocations;
 mod comments;
 mod failure_modes;
+mod fixes;
 mod fuzz_corpora;
 mod golden;
 mod imports;
