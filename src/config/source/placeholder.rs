@@ -65,6 +65,9 @@ impl PlaceholderError {
                 _ => return None,
             },
             Self::NoProvider(provider, rest) => provider_cure(provider, rest),
+            Self::Unreadable { path, .. } if path.starts_with("/run/secrets/") => {
+                format!("mount the secret at {}", path.rsplit_once('/')?.0)
+            }
             Self::Unreadable { .. }
             | Self::NotProperties(_)
             | Self::NoKey { .. }
