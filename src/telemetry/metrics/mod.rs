@@ -2,6 +2,7 @@
 
 mod classic;
 mod debezium;
+mod info;
 mod known;
 mod labels;
 mod not_sent;
@@ -16,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
+pub use info::ConfigInfo;
 pub(crate) use labels::{Change, DeathCause, Peer, SlotDanger, SpanLoss, TransactionEnd, WalStatus};
 pub(crate) use not_sent::{RowTally, UNCHANGED};
 pub(crate) use topics::{TopicCount, TopicTally};
@@ -25,29 +27,6 @@ use debezium::DebeziumNames;
 use labels::{fixed, owned};
 use series::Series;
 use topics::PublishedByTopic;
-
-/// Contents of `relay_config_info`, and the limits of what is in flight.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ConfigInfo {
-    /// `topic.prefix`.
-    pub topic_prefix: String,
-    /// `database.dbname`.
-    pub database: String,
-    /// `slot.name`.
-    pub slot: String,
-    /// `publication.name`.
-    pub publication: String,
-    /// The captured tables, separated by commas.
-    pub tables: String,
-    /// `outboxd.inflight.records.max`.
-    pub inflight_events_max: usize,
-    /// `outboxd.inflight.bytes.max`.
-    pub inflight_bytes_max: usize,
-    /// `outboxd.metrics.debezium`: whether there are series under Debezium's names too.
-    pub debezium_names: bool,
-    /// `custom.metric.tags`: further labels of these.
-    pub metric_tags: Vec<(String, String)>,
-}
 
 /// Row of the slot in `pg_replication_slots`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
