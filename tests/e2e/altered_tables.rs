@@ -169,7 +169,7 @@ fn records_of_a_dropped_table_whose_key_nobody_knows_are_told() {
     get_until(port, "/readyz", "names the table", |page| {
         page.body.contains("records of table public.c have no key")
     });
-    get_until(port, "/metrics", "counts it", |page| page.body.contains("\nrelay_warnings 1\n"));
+    get_until(port, "/metrics", "counts it", |page| page.body.contains("\noutboxd_warnings 1\n"));
     assert_eq!(kafka().read(&topic(&db, "c"), 1)[0].key, None);
     let said = relay.stop_and_tell();
     assert!(said.contains("-X message.key.columns=public.c:COLUMN,COLUMN"), "{said}");

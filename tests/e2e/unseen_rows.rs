@@ -406,7 +406,7 @@ fn rows_that_are_not_sent_have_a_reason() {
         ("public.outbox", "delete", 1.0),
         ("public.outbox", "truncate", 1.0),
     ] {
-        let series = format!("relay_rows_not_sent_total{{table=\"{table}\",reason=\"{reason}\"}}");
+        let series = format!("outboxd_rows_not_sent_total{{table=\"{table}\",reason=\"{reason}\"}}");
         get_until(http, "/metrics", &series, |page| page.sample(&series) == Some(rows));
     }
     get_until(http, "/readyz", "warns of the near miss", |page| {

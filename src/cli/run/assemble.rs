@@ -82,6 +82,7 @@ pub(in crate::cli) fn assemble_sources(sources: &Sources) -> Result<Assembly, As
         inflight_events_max: config.relay.inflight_records_max,
         inflight_bytes_max: config.relay.inflight_bytes_max,
         debezium_names: config.debezium_metrics,
+        former_names: config.former_metrics,
         metric_tags: config.metric_tags,
     };
     let notification_posts = config.notification_posts.map(NotificationPosts::new);

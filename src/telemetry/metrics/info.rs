@@ -1,6 +1,6 @@
 //! The configuration in the metrics.
 
-/// Contents of `relay_config_info`, and the limits of what is in flight.
+/// Contents of `outboxd_config_info`, and the limits of what is in flight.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConfigInfo {
     /// `topic.prefix`.
@@ -19,6 +19,8 @@ pub struct ConfigInfo {
     pub inflight_bytes_max: usize,
     /// `outboxd.metrics.debezium`: whether there are series under Debezium's names too.
     pub debezium_names: bool,
+    /// `outboxd.metrics.former.names`: whether there are series under `relay_`, the prefix before, too.
+    pub former_names: bool,
     /// `custom.metric.tags`: further labels of these.
     pub metric_tags: Vec<(String, String)>,
 }
