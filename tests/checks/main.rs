@@ -19,5 +19,6 @@ mod install;
 mod inventory;
 mod links;
 mod module_paths;
+mod picture;
 mod tidy;
 mod tool_lines;
