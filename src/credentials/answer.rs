@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use super::source::Credential;
+use super::wiped_json::WipedJson;
 use crate::secret::Secret;
 
 /// Names under which tools print the value: outboxd's own, of Kubernetes and OAuth 2.0, of Azure's command.
@@ -17,7 +18,7 @@ pub(super) fn parse(text: &str, now: SystemTime) -> Result<Credential, &'static 
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     if text.trim_start().starts_with('{') {
-        let object: Value = serde_json::from_str(text).map_err(|_| "the answer is not valid JSON")?;
+        let object = WipedJson::parse(text).ok_or("the answer is not valid JSON")?;
         // Kubernetes' ExecCredential has both in its status.
         return of_object(object.get("status").unwrap_or(&object), now);
     }

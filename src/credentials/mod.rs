@@ -11,6 +11,7 @@
 //! # Invariants
 //! - No error, log line or `Debug` of this module has a secret.
 //! - Each source has a time limit. One request runs at a time, and those that wait for it share its answer.
+//! - Buffers with secrets are wiped when they are dropped, as far as outboxd owns them.
 //! - A value with an expiry is used until shortly before it; one without is asked for at each connection.
 
 mod answer;
@@ -24,6 +25,7 @@ mod service_file;
 mod source;
 mod token_file;
 mod tokens;
+mod wiped_json;
 
 pub(crate) use aws::{Environment, IamToken, Role, region_of_kafka, region_of_rds};
 pub(crate) use command::Command;
