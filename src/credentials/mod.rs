@@ -18,6 +18,7 @@ mod answer;
 mod aws;
 mod command;
 mod error;
+mod http;
 mod jwt;
 mod mask;
 mod password_file;

@@ -10,9 +10,9 @@ use hyper::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use zeroize::Zeroizing;
 
-use super::http::{self, Answer};
 use super::keys::{Keys, element};
 use super::profile;
+use crate::credentials::http::{self, Answer};
 use crate::secret::Secret;
 
 const CONTAINER: &str = "http://169.254.170.2";
@@ -220,9 +220,13 @@ impl Environment {
         let token = match self.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
             Some(path) => {
                 let read = fs::read_to_string(path);
-                Some(Zeroizing::new(read.map_err(|source| KeysError::File { path: path.to_owned(), source })?))
+                Some(Zeroizing::new(
+                    read.map_err(|source| KeysError::File { path: path.to_owned(), source })?,
+                ))
             }
-            None => self.get("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(|token| Zeroizing::new(token.to_owned())),
+            None => {
+                self.get("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(|token| Zeroizing::new(token.to_owned()))
+            }
         };
         let headers: Vec<_> = token.iter().map(|token| ("Authorization", token.trim())).collect();
         let body = accept(SERVICE, url, http::ask(Method::GET, url, &headers, String::new()).await)?;

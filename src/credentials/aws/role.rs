@@ -5,10 +5,10 @@ use jiff::Timestamp;
 use zeroize::Zeroizing;
 
 use super::chain::{Environment, KeysError, SESSION, STS, accept};
-use super::http;
 use super::iam_token::TokenError;
 use super::keys::Keys;
 use super::signature::{Request, presign};
+use crate::credentials::http;
 
 /// Region of STS' global endpoint.
 const GLOBAL_REGION: &str = "us-east-1";

@@ -1,4 +1,4 @@
-//! Requests to AWS' services and metadata.
+//! Requests to identity providers, and to services of clouds and their metadata.
 
 use std::io;
 use std::time::Duration;
