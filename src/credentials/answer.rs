@@ -31,6 +31,11 @@ pub(super) fn parse(text: &str, now: SystemTime) -> Result<Credential, &'static 
     Ok(Credential { value: Secret::new(text), expires_at: None })
 }
 
+/// Reads the answer of a service, which is JSON.
+pub(super) fn token(text: &str, now: SystemTime) -> Result<Credential, &'static str> {
+    if text.trim_start().starts_with('{') { parse(text, now) } else { Err("the answer is not valid JSON") }
+}
+
 fn of_object(object: &Value, now: SystemTime) -> Result<Credential, &'static str> {
     let text = |name: &&str| object.get(*name).and_then(Value::as_str);
     let value = VALUES.iter().find_map(text).filter(|value| !value.is_empty());

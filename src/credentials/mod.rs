@@ -1,7 +1,7 @@
 //! Credentials, asked for at each connection.
 //!
 //! ```text
-//!   a connection ──▶ Source::fetch ──▶ literal · value read again · command · password file · IAM ──▶ Credential
+//!   a connection ──▶ Source::fetch ──▶ literal · value read again · command · password file · IAM · identity ──▶ Credential
 //!        └── refused ──▶ Source::forget ──▶ fetch again: another value is tried at once
 //! ```
 //!
@@ -19,6 +19,7 @@ mod aws;
 mod command;
 mod error;
 mod http;
+mod identity;
 mod jwt;
 mod mask;
 mod password_file;
@@ -31,6 +32,7 @@ mod wiped_json;
 pub(crate) use aws::{Environment, IamToken, Role, region_of_kafka, region_of_rds};
 pub(crate) use command::Command;
 pub(crate) use error::Error;
+pub(crate) use identity::{ClientCredentials, Identity};
 pub(crate) use password_file::PasswordFile;
 pub(crate) use service_file::Service;
 pub use source::Source;

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::file_value::FileValue;
+use crate::credentials::Reread;
 
 /// Replacement for a value that must not be shown.
 pub(in crate::config) const MASK: &str = "********";
@@ -96,6 +98,11 @@ impl Settings {
     /// Returns the source of the value, if it can be read again from a file.
     pub(in crate::config) fn file_value(&self, key: &str) -> Option<&FileValue> {
         self.origins.get(key)
+    }
+
+    /// Returns the same, for options that other modules read.
+    pub(crate) fn reread(&self, key: &str) -> Option<Arc<dyn Reread>> {
+        self.file_value(key).map(|origin| Arc::new(origin.clone()) as Arc<dyn Reread>)
     }
 
     /// Sets a key whose value comes from a file.

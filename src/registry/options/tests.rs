@@ -1,5 +1,6 @@
 use super::*;
 use crate::connect::converter::Converters;
+use crate::credentials::{ClientCredentials, Identity, Source};
 
 type Said<'s> = &'s [(&'s str, &'s str)];
 /// The converter's class, its options, a part of the error.
@@ -20,7 +21,7 @@ fn parse(class: &str, said: Said<'_>) -> Result<Options, OptionError> {
     for (option, value) in said {
         Options::check_known(avro, &format!("value.converter.{option}"), value)?;
     }
-    OptionReader::alone(&get, |reader| Ok(Options::read(avro, reader)))
+    OptionReader::alone(&get, |reader| Ok(Options::read(avro, reader, &LoginSources::none())))
 }
 
 const URL: (&str, &str) = ("schema.registry.url", "http://a:1,https://b/x");
@@ -49,9 +50,41 @@ fn confluents_options_are_read() {
     let addresses: Vec<_> = options.addresses.iter().map(ToString::to_string).collect();
     assert_eq!(addresses, ["http://a:1", "https://b:443/x"]);
     assert_eq!(options.lookup, Lookup::Latest);
-    assert_eq!(options.credentials, Some(Credentials::Basic(Secret::new("me:secret"))));
+    let key = "value.converter.basic.auth.user.info";
+    assert_eq!(options.login, Login::of_value(key, Form::UserInfo, "me:secret", None));
     assert!(!format!("{options:?}").contains("secret"), "{options:?}");
     assert_eq!(parse(CONFLUENT_CLASS, &[URL]).unwrap().lookup, Lookup::Register);
+}
+
+#[test]
+fn tokens_are_asked_for_by_confluents_names() {
+    let said = [
+        URL,
+        ("bearer.auth.credentials.source", "OAUTHBEARER"),
+        ("schema.registry.bearer.auth.issuer.endpoint.url", "https://login/token"),
+        ("bearer.auth.client.id", "orders"),
+        ("bearer.auth.client.secret", "canary"),
+        ("bearer.auth.scope", "registry"),
+        ("bearer.auth.logical.cluster", "lsrc-1"),
+        ("bearer.auth.identity.pool.id", "pool-2"),
+        ("bearer.auth.cache.expiry.buffer.seconds", "60"),
+    ];
+    let options = parse(CONFLUENT_CLASS, &said).unwrap();
+    let client = ClientCredentials {
+        endpoint: "https://login/token".to_owned(),
+        id: "orders".to_owned(),
+        secret: Secret::new("canary"),
+        scope: Some("registry".to_owned()),
+    };
+    let of = |client| Login::with_tokens(Source::identity("", Identity::Client(client)));
+    assert_eq!(options.login, of(client.clone()));
+    assert_ne!(options.login, of(ClientCredentials { scope: None, ..client }));
+    let headers = [("target-sr-cluster", "lsrc-1"), ("Confluent-Identity-Pool-Id", "pool-2")];
+    assert_eq!(options.headers, headers.map(|(name, value)| (name, value.to_owned())));
+    assert!(!format!("{options:?}").contains("canary"), "{options:?}");
+    let of_url = parse(CONFLUENT_CLASS, &[("schema.registry.url", "http://a,http://me:canary@b")]).unwrap();
+    assert_ne!(of_url.login, parse(CONFLUENT_CLASS, &[URL]).unwrap().login);
+    assert!(!format!("{of_url:?}").contains("canary"), "{of_url:?}");
 }
 
 #[test]
@@ -81,7 +114,37 @@ fn what_cannot_be_done_is_refused_with_what_can() {
         (CONFLUENT_CLASS, vec![URL, ("apicurio.registry.url", "http://a")], "no such option"),
         (CONFLUENT_CLASS, vec![URL, ("basic.auth.credentials.source", "SASL_INHERIT")], "USER_INFO"),
         (CONFLUENT_CLASS, vec![URL, ("basic.auth.credentials.source", "USER_INFO")], "user:password"),
-        (CONFLUENT_CLASS, vec![URL, ("bearer.auth.credentials.source", "OAUTHBEARER")], "STATIC_TOKEN"),
+        (
+            CONFLUENT_CLASS,
+            vec![URL, ("bearer.auth.credentials.source", "CUSTOM")],
+            "a Java class cannot be loaded",
+        ),
+        (
+            CONFLUENT_CLASS,
+            vec![URL, ("bearer.auth.credentials.source", "IMDS")],
+            "one of STATIC_TOKEN, OAUTHBEARER",
+        ),
+        (
+            CONFLUENT_CLASS,
+            vec![URL, ("bearer.auth.credentials.source", "STATIC_TOKEN")],
+            "STATIC_TOKEN needs it",
+        ),
+        (
+            CONFLUENT_CLASS,
+            vec![URL, ("bearer.auth.credentials.source", "OAUTHBEARER")],
+            "OAUTHBEARER needs it",
+        ),
+        (
+            CONFLUENT_CLASS,
+            vec![URL, ("schema.registry.bearer.auth.credentials.source", "SASL_OAUTHBEARER_INHERIT")],
+            "Kafka's clients have no tokens for a registry",
+        ),
+        (CONFLUENT_CLASS, vec![URL, ("bearer.auth.logical.cluster", "lsrc\n1")], "it must be an id"),
+        (
+            CONFLUENT_CLASS,
+            vec![URL, ("bearer.auth.tokn", "x")],
+            "did you mean value.converter.bearer.auth.token?",
+        ),
         (CONFLUENT_CLASS, vec![URL, ("value.subject.name.strategy", "x.My")], "RecordNameStrategy"),
         (CONFLUENT_CLASS, vec![URL, ("schemas.cache.config", "0")], "above 0"),
         (CONFLUENT_CLASS, vec![URL, ("discard.type.doc.default", "true")], "say false"),
