@@ -32,7 +32,7 @@ mod wiped_json;
 pub(crate) use aws::{Environment, IamToken, Role, region_of_kafka, region_of_rds};
 pub(crate) use command::Command;
 pub(crate) use error::Error;
-pub(crate) use identity::{ClientCredentials, Identity};
+pub(crate) use identity::{Azure, ClientCredentials, Google, Identity, Variables};
 pub(crate) use password_file::PasswordFile;
 pub(crate) use service_file::Service;
 pub use source::Source;

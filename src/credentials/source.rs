@@ -197,7 +197,7 @@ impl Source {
             Provider::IamToken(token) => {
                 Some(format!("an AWS IAM token of access key {}", token.key_id().await?))
             }
-            Provider::Identity(identity) => Some(identity.description()),
+            Provider::Identity(identity) => identity.description(),
             _ => None,
         }
     }

@@ -41,14 +41,30 @@ impl Endpoint<'_> {
         self.read(http::ask(Method::POST, self.url, &all, body).await)
     }
 
-    fn read(self, answer: io::Result<Answer>) -> Result<Credential, IdentityError> {
+    /// Asks with the URL's query.
+    pub(super) async fn get(self, headers: &[(&str, &str)]) -> Result<Credential, IdentityError> {
+        self.read(http::ask(Method::GET, self.url, headers, String::new()).await)
+    }
+
+    /// Asks for a text instead of a token.
+    pub(super) async fn get_text(self, headers: &[(&str, &str)]) -> Result<Zeroizing<String>, IdentityError> {
+        self.accept(http::ask(Method::GET, self.url, headers, String::new()).await)
+    }
+
+    fn accept(self, answer: io::Result<Answer>) -> Result<Zeroizing<String>, IdentityError> {
         let (service, url) = (self.service, || self.url.to_owned());
         let answer = answer.map_err(|source| IdentityError::Silent { service, url: url(), source })?;
-        if answer.status != 200 {
-            let (status, reason) = (answer.status, words(&answer.body));
-            return Err(IdentityError::Refused { service, url: url(), status, reason });
+        if answer.status == 200 {
+            return Ok(answer.body);
         }
-        let read = answer::token(&answer.body, SystemTime::now());
+        let (status, reason) = (answer.status, words(&answer.body));
+        Err(IdentityError::Refused { service, url: url(), status, reason })
+    }
+
+    fn read(self, answer: io::Result<Answer>) -> Result<Credential, IdentityError> {
+        let body = self.accept(answer)?;
+        let (service, url) = (self.service, || self.url.to_owned());
+        let read = answer::token(&body, SystemTime::now());
         let mut token = read.map_err(|reason| IdentityError::Answer { service, url: url(), reason })?;
         if token.expires_at.is_none() {
             token.expires_at = jwt::claims(token.value.expose()).and_then(|claims| claims.expires_at);
@@ -70,7 +86,9 @@ fn words(body: &str) -> String {
     let error = object.get("error");
     let inside = |name: &str| error.and_then(|error| error.get(name)?.as_str());
     let code = error.and_then(|error| error.as_str()).or_else(|| inside("code"));
-    let description = object.get("error_description").and_then(|text| text.as_str()).or_else(|| inside("message"));
-    let said = code.into_iter().chain(description).map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let description =
+        object.get("error_description").and_then(|text| text.as_str()).or_else(|| inside("message"));
+    let said =
+        code.into_iter().chain(description).map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
     said.flat_map(|text| mask::lines(&text, None)).map(|line| format!(": {line}")).collect()
 }

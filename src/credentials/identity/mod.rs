@@ -1,15 +1,22 @@
 //! Identity providers that issue tokens over HTTP.
 //!
 //! ```text
-//!   ClientCredentials ──▶ endpoint: POST a form ──▶ Credential
+//!   ClientCredentials · Azure · Google ──▶ Endpoint: a form or a query ──▶ Credential
 //! ```
 
+mod azure;
 mod client;
 mod endpoint;
 mod error;
+mod google;
+mod service_account;
+mod variables;
 
+pub(crate) use azure::Azure;
 pub(crate) use client::ClientCredentials;
-pub use error::IdentityError;
+pub(crate) use error::IdentityError;
+pub(crate) use google::Google;
+pub(crate) use variables::Variables;
 
 use super::source::Credential;
 
@@ -18,6 +25,10 @@ use super::source::Credential;
 pub(crate) enum Identity {
     /// A client with a name and a secret.
     Client(ClientCredentials),
+    /// An identity of Azure, with tokens of Microsoft Entra.
+    Azure(Azure),
+    /// An identity of Google Cloud.
+    Google(Google),
 }
 
 impl Identity {
@@ -25,13 +36,17 @@ impl Identity {
     pub(super) async fn token(&self) -> Result<Credential, IdentityError> {
         match self {
             Self::Client(client) => client.token().await,
+            Self::Azure(azure) => azure.token().await,
+            Self::Google(google) => google.token().await,
         }
     }
 
-    /// Returns whose tokens they are, for reports.
-    pub(super) fn description(&self) -> String {
+    /// Returns whose tokens they are, for reports; None where the token itself has it.
+    pub(super) fn description(&self) -> Option<String> {
         match self {
-            Self::Client(client) => client.description(),
+            Self::Client(client) => Some(client.description()),
+            Self::Azure(azure) => Some(azure.description()),
+            Self::Google(google) => google.description(),
         }
     }
 }
