@@ -11,6 +11,10 @@ use crate::credentials::Reread;
 /// Replacement for a value that must not be shown.
 pub(in crate::config) const MASK: &str = "********";
 
+/// Credentials that are asked for at each connection: of PostgreSQL, and of schema registries.
+const READ_AGAIN: [&str; 4] =
+    ["database.password", "basic.auth.user.info", "bearer.auth.token", "apicurio.auth.password"];
+
 /// Source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
@@ -105,6 +109,19 @@ impl Settings {
         self.file_value(key).map(|origin| Arc::new(origin.clone()) as Arc<dyn Reread>)
     }
 
+    /// Returns the settings of files that are read at the start alone.
+    pub(crate) fn of_files(&self) -> impl Iterator<Item = (String, Arc<dyn Reread>)> {
+        let at_start = self.origins.keys().filter(|key| !self.is_read_again(key));
+        at_start.filter_map(|key| Some((shown_key(key), self.reread(key)?)))
+    }
+
+    /// Returns whether the value is a credential that is asked for at each connection.
+    fn is_read_again(&self, key: &str) -> bool {
+        let is_login = READ_AGAIN.iter().any(|name| key == *name || key.ends_with(&format!(".{name}")));
+        let is_address = key.ends_with("registry.url");
+        is_login || is_address && self.value(key).is_some_and(holds_user)
+    }
+
     /// Sets a key whose value comes from a file.
     pub(in crate::config) fn insert_file_value(&mut self, key: String, setting: Setting, origin: FileValue) {
         self.insert(key.clone(), setting);
@@ -185,6 +202,7 @@ pub(crate) fn holds_user(value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret::Secret;
 
     fn setting(written: &str, value: &str) -> Setting {
         Setting {
@@ -233,6 +251,28 @@ mod tests {
         for url in ["http://registry:8081/a@b", "me@example.com", "http://a:1,http://b:2"] {
             assert!(!holds_user(url), "{url}");
         }
+    }
+
+    #[test]
+    fn credentials_that_are_read_again_ask_for_no_restart() {
+        let mut settings = Settings::default();
+        for (key, value) in [
+            ("database.hostname", "db"),
+            ("database.password", "p"),
+            ("key.converter.schema.registry.url", "http://registry"),
+            ("producer.sasl.jaas.config", "x"),
+            ("value.converter.basic.auth.user.info", "u:p"),
+            ("value.converter.schema.registry.url", "http://u:p@registry"),
+        ] {
+            let (text, environment) = (Secret::new("${file:/x:k}"), Arc::default());
+            let origin = FileValue::Placeholders { text, environment, expressions: false };
+            settings.insert_file_value(key.to_owned(), setting(key, value), origin);
+        }
+        let keys: Vec<_> = settings.of_files().map(|(key, _)| key).collect();
+        assert_eq!(
+            keys,
+            ["database.hostname", "key.converter.schema.registry.url", "producer.sasl.jaas.config"]
+        );
     }
 
     #[test]
