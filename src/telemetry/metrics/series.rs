@@ -57,6 +57,7 @@ pub(super) struct Series {
     phase: Family<Label, Integer>,
     ready: Integer,
     warnings: Integer,
+    settings_changed: Integer,
     postgres_connected: Integer,
     kafka_connected: Integer,
     inflight_events: Integer,
@@ -112,6 +113,7 @@ impl Series {
             phase: Family::default(),
             ready: Integer::default(),
             warnings: Integer::default(),
+            settings_changed: Integer::default(),
             postgres_connected: Integer::default(),
             kafka_connected: Integer::default(),
             inflight_events: Integer::default(),
@@ -152,6 +154,11 @@ impl Series {
         registry.register("phase", "Current phase (1 = active)", self.phase.clone());
         registry.register("ready", "1 if /readyz reports that events flow", self.ready.clone());
         registry.register("warnings", "Number of warnings of /readyz", self.warnings.clone());
+        registry.register(
+            "settings_changed",
+            "Number of settings whose files have other values than at the start",
+            self.settings_changed.clone(),
+        );
         registry.register(
             "notes_left_out",
             "Notes about tables that were not logged because there are too many",
@@ -311,6 +318,7 @@ impl Series {
         let instant = Instant::now();
         self.ready.set(state.readiness(instant).ready.into());
         self.warnings.set(gauge(state.all_warnings(instant).count()));
+        self.settings_changed.set(gauge(state.changed_settings.len()));
         self.postgres_connected.set(state.postgres.is_up().into());
         self.kafka_connected.set(state.kafka.is_up().into());
         self.show_progress(&state.progress, now);
