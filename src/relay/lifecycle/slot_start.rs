@@ -114,6 +114,7 @@ impl Opening<'_> {
                 if step == StartStep::SnapshotAgain {
                     self.snapshot(preflight, capture, None, None).await?;
                     made.snapshot = true;
+                    self.captured.settle_suspicions();
                 }
                 self.warn_of_unsent(&found);
                 self.drop_aside(preflight).await;
