@@ -252,6 +252,7 @@ impl Relay {
             Arc::clone(parts),
             tls.clone(),
             (self.status.clone(), self.metrics.clone()),
+            link.capture.known.clone(),
             stop.clone(),
         ));
         self.status.up(Component::Slot, Instant::now());
