@@ -34,6 +34,7 @@ mod snapshot;
 mod time;
 
 pub(crate) use background::cleaner::{OnlyCopies, Unsuited, ValuelessLetters, is_captured, suits};
+pub(crate) use background::file_settings::FileSettings;
 pub(crate) use capture::captured::{in_the_publication, left_out, near_miss, not_in_the_wal};
 pub(crate) use capture::hypertables::learn as learn_hypertables;
 pub(crate) use capture::preflight::Capture;

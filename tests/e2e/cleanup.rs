@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -241,8 +242,8 @@ fn the_command_takes_only_what_is_proven() {
     assert!(exit == 3 && stderr.contains("take origin out of slot.stream.params"), "{stderr}");
 
     db.insert(&events(100, 5));
-    let into = folder.folder().display().to_string();
-    let (exit, stdout, stderr) = cleanup(&[&execute[..], &["--archive-folder", &into, "--json"]].concat());
+    assert!(Command::new("mkdir").args(["-p", &archive]).status().unwrap().success());
+    let (exit, stdout, stderr) = cleanup(&[&execute[..], &["--archive-folder", &archive, "--json"]].concat());
     let done: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!((exit, &done["tables"][0]["deleted"]), (0, &5.into()), "{stderr}");
     let kept = fs::read_to_string(done["tables"][0]["file"].as_str().unwrap()).unwrap();
@@ -263,6 +264,9 @@ fn the_command_takes_only_what_is_proven() {
     db.execute(&format!("ALTER PUBLICATION {} SET TABLE outbox WHERE (type = 'Other')", db.name()));
     let (exit, _, stderr) = cleanup(&execute);
     assert!(exit == 3 && stderr.contains("the publication has a filter"), "{stderr}");
+    db.execute(&format!("ALTER PUBLICATION {} SET TABLE outbox", db.name()));
+    let (_, _, stderr) = cleanup(&execute);
+    assert!(!stderr.contains("the publication has a filter"), "{stderr}");
 }
 
 #[test]

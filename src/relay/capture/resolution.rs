@@ -124,7 +124,7 @@ impl Resolution<'_> {
                     self.metrics.note_left_out();
                     if is_first {
                         tracing::warn!(
-                            "more notes about tables than are remembered: later ones are counted in relay_notes_left_out_total, and not logged"
+                            "more notes about tables than are remembered: later ones are counted in outboxd_notes_left_out_total, and not logged"
                         );
                     }
                     continue;
