@@ -344,5 +344,4 @@ fn seconds_since(committed: PgTimestamp, now: Now) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "comparison_tests.rs"]
 mod tests;
