@@ -1,9 +1,9 @@
-use super::slot_holder::SlotHolder;
+use super::slot::holder::SlotHolder;
 use std::io;
 
-use super::credential::refuses_credential;
+use super::catalog::grants::hiding_table;
+use super::connections::credential::refuses_credential;
 use super::cures::{forbidden_table, login_cure, sqlstate_cure};
-use super::grants::hiding_table;
 use super::sqlstate::{Verdict, verdict};
 use crate::credentials;
 use crate::error::{Class, Diagnose, Exit};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::opening::is_refusal;
-use super::pipe::Kafka;
+use super::kafka::pipe::Kafka;
+use super::postgres::server::Server;
 use super::process::{Process, State};
-use super::server::Server;
+use super::start::opening::is_refusal;
 use super::world::World;
 use crate::error::{Diagnose as _, Exit, chain};
 use crate::kafka;

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use super::broker::Cluster;
 use super::bug::{Bug, Shows};
-use super::coordinator::Coordinator;
-use super::ddl::{DDL, Ddl};
-use super::pipe::Kafka;
-use super::positions::{PositionTopic, Rights};
+use super::kafka::broker::Cluster;
+use super::kafka::coordinator::Coordinator;
+use super::kafka::pipe::Kafka;
+use super::kafka::positions::{PositionTopic, Rights};
+use super::oracle::truth::Truth;
+use super::postgres::ddl::{DDL, Ddl};
+use super::postgres::server::Server;
+use super::postgres::slot::MEDDLING;
 use super::process::Process;
-use super::server::Server;
-use super::slot::MEDDLING;
-use super::truth::Truth;
 use super::world::{Bench, World};
 use crate::relay::lifecycle::control::Target;
 use crate::relay::options::Guarantee;

@@ -1,12 +1,14 @@
-use super::geometry::Geometry;
-use super::interval::IntervalFormat;
+use super::TypeKind;
 use super::options::{ColumnOptions, HstoreHandling};
-use super::postgis::Postgis;
-use super::temporal::{
+use super::types::geometry::Geometry;
+use super::types::geometry::point;
+use super::types::geometry::postgis::Postgis;
+use super::types::interval::IntervalFormat;
+use super::types::temporal::{
     TemporalFormat, date_format, time_format, timestamp_format, timestamptz_format, timetz_format,
 };
-use super::vector::Vector;
-use super::{TypeKind, array, bytes, hstore, interval, numeric, point, unknown};
+use super::types::vector::Vector;
+use super::types::{array, bytes, hstore, interval, numeric, unknown};
 use crate::{Field, Kind, Schema, Value};
 
 /// Text format of a type.
