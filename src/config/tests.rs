@@ -114,8 +114,8 @@ fn debezium_server_brings_its_own_converters() {
         Config::load(&Sources { files: vec![case("server-defaults.properties")], ..Sources::default() })
             .unwrap();
     let expected = [
-        "not used: quarkus.http.port, quarkus.log.level: there is no Quarkus: --http says where probes and metrics are, --log \
-         and OUTBOXD_LOG what is logged",
+        "not used: quarkus.http.port, quarkus.log.level: there is no Quarkus: --http sets the address of probes and metrics, \
+         --log and OUTBOXD_LOG set what is logged",
         "not used: debezium.sink.kafka.producer.key.serializer, debezium.sink.kafka.producer.value.serializer: \
          the converters make the bytes; there are no serializers",
     ];

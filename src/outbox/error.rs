@@ -94,7 +94,7 @@ pub enum RouteError {
         source: ColumnError,
     },
     /// The EventRouter cannot use the table.
-    #[error("the EventRouter takes an event that it cannot route")]
+    #[error("the EventRouter receives an event that it cannot route")]
     Unfit(#[source] Box<BindError>),
     /// A row of an outbox was updated, and `table.op.invalid.behavior=fatal`.
     #[error("a row of table {table} was updated, which table.op.invalid.behavior=fatal forbids")]
@@ -261,7 +261,7 @@ impl Diagnose for RouteError {
     }
 }
 
-const TOLERATE: &str = "errors.tolerance=all passes over such rows, and counts and logs them; with \
+const TOLERATE: &str = "errors.tolerance=all skips such rows, and counts and logs them; with \
                         errors.deadletterqueue.topic.name they go there";
 
 impl Diagnose for BindError {
@@ -285,7 +285,7 @@ impl BindProblem {
         match self {
             Self::Missing { option, column, .. } => format!("has no column \"{column}\" ({prefix}{option})"),
             Self::LeftOut { option, column, by } => {
-                format!("has its column \"{column}\" ({prefix}{option}) left out by {by}")
+                format!("has its column \"{column}\" ({prefix}{option}) excluded by {by}")
             }
             Self::Unsuitable { option, column, reason } => {
                 format!("has a column \"{column}\" ({prefix}{option}) that cannot be used: {reason}")

@@ -56,7 +56,7 @@ pub(crate) enum SnapshotKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SignalError {
     /// No action has this name.
-    #[error("its type is not known")]
+    #[error("its type is unknown")]
     UnknownType,
     /// The data is no JSON object.
     #[error("its data is no JSON object")]

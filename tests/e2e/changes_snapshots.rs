@@ -97,7 +97,7 @@ fn a_snapshot_and_the_stream_wait_and_tables_come_as_listed() {
         ("streaming.delay.ms", "3600000"),
     ];
     let relay = Relay::start(&config(&db, &settings));
-    relay.wait_for_stderr("waiting, as snapshot.delay.ms says");
+    relay.wait_for_stderr("waiting for snapshot.delay.ms");
     db.execute("insert into a values (4, '')");
     relay.wait_for_stderr("waiting, as streaming.delay.ms says");
     assert_eq!(marks(&sent(&db, "c")), ["first", "last_in_data_collection"]);

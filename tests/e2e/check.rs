@@ -113,11 +113,11 @@ fn topics_of_tables_are_known_before_the_first_row() {
     let by_us = format!("topic {a:?} does not exist yet; outboxd makes it with 7 partitions and 1 copy");
     assert_eq!(title(&group("1"), "KA011", "note"), by_us + ", as topic.creation.default says");
     // There is one broker.
-    assert!(title(&group("3"), "KA011", "failure").contains("cannot be made as topic.creation.default says"));
+    assert!(title(&group("3"), "KA011", "failure").contains("cannot be created by topic.creation.default"));
 
     let router = "org.apache.kafka.connect.transforms.TimestampRouter";
     let renamed = report(&[("transforms", "day"), ("transforms.day.type", router)]);
-    assert!(title(&renamed, "KA010", "skipped").ends_with("its name depends on transforms.day"));
+    assert!(title(&renamed, "KA010", "skipped").ends_with("their names depend on transforms.day"));
     assert_eq!(kafka().topics(db.name()), [b]);
 }
 
@@ -372,7 +372,7 @@ fn other_slots_of_the_database_are_told() {
         report.json["checks"].as_array().unwrap().iter().filter(|check| check["code"] == "PG044").collect();
     assert_eq!(titles.len(), 2, "{:#}", report.json);
     let title = |n: usize| titles[n]["title"].as_str().unwrap();
-    assert!(title(0).contains(&forgotten) && title(0).contains("nobody reads"), "{}", title(0));
+    assert!(title(0).contains(&forgotten) && title(0).contains("no client reads"), "{}", title(0));
     assert!(title(1).contains(&read) && title(1).contains("outboxd/"), "{}", title(1));
     assert_eq!(relay.stop(), 0);
 }

@@ -115,7 +115,7 @@ fn what_is_too_large_there_too_leaves_its_value_behind() {
         ("outboxd.cleanup.before.slot", "delete"),
     ];
     let relay = Relay::start(&with(config(&db), &cleanup));
-    relay.wait_for_stderr("cleanup takes nothing away from public.outbox: 1 rows of table");
+    relay.wait_for_stderr("cleanup deletes no rows of public.outbox: 1 rows of table");
     assert_eq!(db.query("SELECT FROM outbox", &[]).len(), 3);
     assert_eq!(relay.stop(), 0);
     let relay = Relay::start(&config(&db));

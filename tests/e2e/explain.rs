@@ -376,7 +376,7 @@ fn an_event_behind_a_lost_slot_is_not_sent_and_status_says_what_to_do() {
     };
     let (exit, said) = status();
     assert!(
-        exit == 1 && said.contains("nobody reads it") && said.contains("to fix: start outboxd run"),
+        exit == 1 && said.contains("no client reads it") && said.contains("to fix: start outboxd run"),
         "{said}"
     );
     assert!(said.contains("of WAL (reserved), lost after ") && said.contains("runway    no end: "), "{said}");
@@ -437,7 +437,7 @@ fn a_record_without_its_row_has_arrived_and_tells_when_where_the_topic_does() {
     let said = process.stdout();
     assert!(said.contains("in none of the tables: deleted, or never written"), "{said}");
     assert!(said.contains("[0]@0  acknowledged 2"), "{said}");
-    let commit = "not told  the commit's place in the WAL: set outboxd.identity.headers=true";
+    let commit = "unknown   the commit's place in the WAL: set outboxd.identity.headers=true";
     assert!(said.contains(commit) && !said.contains("LogAppendTime"), "{said}");
     let not_told = seen["not_told"].as_array().unwrap();
     assert_eq!(

@@ -106,7 +106,7 @@ fn whoever_is_no_postgres_is_refused_in_words_that_help() {
         (injected, "require", 4, "TLS with PostgreSQL"),
         (Impostor { tls: b"N", answers: Vec::new() }, "require", 4, "offers no TLS"),
         (endless, "disable", 4, "too many SCRAM iterations"),
-        (unproven, "disable", 4, "did not prove that it knows the password"),
+        (unproven, "disable", 4, "did not prove that it has the password"),
         (plain(authentication(10, b"SCRAM-MD4\0\0")), "disable", 4, "SCRAM-MD4"),
         (plain(authentication(7, b"")), "disable", 4, "not supported"),
         (plain(huge), "disable", 1, "cannot be read"),

@@ -199,7 +199,11 @@ fn outboxd_does_not_overtake_a_poller() {
     assert_eq!(kafka().read(&ground.topic, 1).len(), 1, "the row of the poller is not outboxd's");
     assert_eq!(relay.stop(), 0);
     let mut back = ground.command("rollback", &[]);
-    assert!(back.wait_for_exit(DEADLINE) == 3 && back.stderr().contains("nobody reads"), "{}", back.stderr());
+    assert!(
+        back.wait_for_exit(DEADLINE) == 3 && back.stderr().contains("no client reads"),
+        "{}",
+        back.stderr()
+    );
 }
 
 /// The rows of the lost slot are outboxd's: the poller skips them, and another slot does not have them.

@@ -98,7 +98,7 @@ fn a_stop_for_an_unlogged_partition_is_remembered() {
     db.execute("INSERT INTO outbox VALUES (gen_random_uuid(), 'order', 'k', 't', '{}')");
     refused(&mut relay, "unlogged", &["outbox_1", "SET LOGGED", "snapshot.mode=always"]);
     db.execute("ALTER TABLE outbox_1 SET LOGGED");
-    refused(&mut Relay::start(&config), "again", &["the last run has ended because", "outbox_1 is unlogged"]);
+    refused(&mut Relay::start(&config), "again", &["the last run ended because", "outbox_1 is unlogged"]);
     let relay = Relay::start(&with(config, &[("snapshot.mode", "always")]));
     assert_eq!(kafka().read(&db.topic("order"), 1)[0].key(), "k");
     assert_eq!(relay.stop(), 0);
@@ -115,7 +115,7 @@ fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_somebody_acts(
     let cleanup = [("outboxd.cleanup.enable", "true"), ("outboxd.cleanup.interval.ms", "100")];
     let config = with(no_snapshot(&db), &cleanup);
     for _ in 0..2 {
-        refused(&mut Relay::start(&config), "again", &["the last run has ended because", "row filter"]);
+        refused(&mut Relay::start(&config), "again", &["the last run ended because", "row filter"]);
     }
     let file = Watcher::new("outboxd-stop-");
     let path = file.folder().join("config.json").display().to_string();
@@ -123,7 +123,7 @@ fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_somebody_acts(
     let mut status = Relay::command(&["status", "-c", &path]);
     assert_eq!(status.wait_for_exit(DEADLINE), 1, "{}", status.stderr());
     let shown = status.stdout();
-    assert!(shown.contains("stopped   the last run has ended because"), "{shown} {}", status.stderr());
+    assert!(shown.contains("stopped   the last run ended because"), "{shown} {}", status.stderr());
     assert!(shown.contains("row filter") && shown.contains("outboxd.position.accept="), "{shown}");
     // A configuration that cannot be used must not suppress the report.
     let unusable = with(config.clone(), &[("skipped.operations", "x")]);

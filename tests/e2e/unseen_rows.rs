@@ -359,7 +359,7 @@ fn a_table_that_is_truncated_or_packed_is_not_suspected() {
     let cases = [
         ("TRUNCATE outbox", "was truncated, or rewritten"),
         ("VACUUM FULL outbox", "was truncated, or rewritten"),
-        ("ALTER TABLE outbox ALTER COLUMN type TYPE varchar(99)", "was written anew: no event is missing"),
+        ("ALTER TABLE outbox ALTER COLUMN type TYPE varchar(99)", "was rewritten: no event is missing"),
     ];
     for server in [postgres15(), postgres18()] {
         for (sql, words) in cases {

@@ -102,8 +102,8 @@ fn keyless(relation: &Relation) -> Option<String> {
         ReplicaIdentity::Default | ReplicaIdentity::Index => return None,
     };
     Some(format!(
-        "records of table {schema}.{table} have no key: it was dropped before its rows were read, and its replica identity was {identity}, which \
-         does not say the key. If it had one, start once with -X message.key.columns={schema}.{table}:COLUMN,COLUMN"
+        "records of table {schema}.{table} have no key: it was dropped before its rows were read, and its replica identity was {identity}, \
+         which does not contain the key. If it had one, start once with -X message.key.columns={schema}.{table}:COLUMN,COLUMN"
     ))
 }
 

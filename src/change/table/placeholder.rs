@@ -40,7 +40,7 @@ impl Placeholder {
     /// When `hex:` is not followed by pairs of hexadecimal digits.
     pub(in crate::change) fn read(options: &mut OptionReader<'_>) -> Result<Self, Refused> {
         let said = options.text(OPTION).unwrap_or_else(|| DEFAULT.to_owned());
-        let reason = "behind hex: it takes hexadecimal digits, two for each byte";
+        let reason = "after hex: it needs hexadecimal digits, two for each byte";
         Self::parse(&said).ok_or_else(|| options.refuse(OPTION, said, reason))
     }
 

@@ -342,7 +342,7 @@ fn messages(draft: &mut Draft, router: &EventRouter) -> Result<Option<MessageOut
     ];
     if let Some((prefix, _)) = unapplied.iter().find(|(_, holds)| !holds) {
         let reason = format!(
-            "it leaves out logical messages (topic {topic}), which Debezium would send as they are and outboxd does not"
+            "it excludes logical messages (topic {topic}), which Debezium would send unchanged and outboxd does not send"
         );
         return Err(draft.refuse(OptionError::new(format!("{prefix}predicate"), "", reason)));
     }
@@ -433,7 +433,7 @@ mod tests {
             "did you mean slot.name? If not, remove slot.nam: Debezium 3.7 does not know it either",
             "remove qqqqqqqqqq: Debezium 3.7 does not know it either",
             "did you mean transforms.outbox.route.by.field?",
-            "remove column.whitelist, as Debezium passes over it, or say with column.include.list what it meant",
+            "remove column.whitelist, which Debezium ignores, or set column.include.list to what it meant",
             "add\n  value.converter.schema.registry.url=…",
         ] {
             assert!(cure.contains(expected), "{cure}");

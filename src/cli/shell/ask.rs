@@ -37,7 +37,7 @@ async fn ask(question: &str, is_yes: impl Fn(&str) -> bool, yes: bool, doing: &s
         return Answer::Yes;
     }
     if !stdin().is_terminal() || !stderr().is_terminal() {
-        say(&format!("nothing was done: nobody can be asked here. The same with --yes {doing}"));
+        say(&format!("nothing changed: stdin is not a terminal. The same command with --yes {doing}"));
         return Answer::No;
     }
     talk(question);

@@ -36,7 +36,7 @@ pub(in crate::config) fn choose(
 
 fn inactive(keys: Vec<String>, active: &[String]) -> Option<Notice> {
     let text = format!(
-        "its profile is not active: the active one is {}, which QUARKUS_PROFILE or quarkus.profile says",
+        "its profile is not active: the active one is {}, set by QUARKUS_PROFILE or quarkus.profile",
         active.join(", ")
     );
     (!keys.is_empty()).then(|| Notice::ignored(&keys.join(", "), text))

@@ -15,7 +15,7 @@ pub(super) fn tiles(seen: &Overview) -> Markup {
         ),
     };
     let (lag, runway) = if seen.state.is_standby() {
-        let elsewhere = || ("elsewhere".to_owned(), "the instance that has the slot tells it".to_owned());
+        let elsewhere = || ("elsewhere".to_owned(), "the instance that has the slot reports it".to_owned());
         (elsewhere(), elsewhere())
     } else {
         ((oldest, more), slot.runway.words())

@@ -14,7 +14,7 @@ pub enum Doubt {
     /// The broker took it for the repeat of an earlier record.
     #[error(
         "Kafka acknowledged it with offset {offset}, and an earlier record with offset {last}: so it was not written, or the \
-         topic was deleted and made anew"
+         topic was deleted and created again"
     )]
     NotBeyond {
         /// The offset that it was given.

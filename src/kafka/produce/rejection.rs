@@ -168,7 +168,7 @@ impl Rejection {
                 tool_lines::allow(&["IdempotentWrite"], "--cluster")
             }
             RDKafkaErrorCode::UnsupportedCompressionType => {
-                "choose another producer.compression.type: the brokers do not know this one".to_owned()
+                "choose another producer.compression.type: the brokers do not support this one".to_owned()
             }
             RDKafkaErrorCode::InvalidTopic => {
                 "Kafka does not allow this topic name: correct route.topic.replacement or the row. With errors.tolerance=all and \

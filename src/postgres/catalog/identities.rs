@@ -151,14 +151,14 @@ impl ReplicaIdentityRule {
         match sql.execute("setting a replica identity", &statement).await {
             Err(error) if error.sqlstate() == Some("42501") => Err(Error::Precondition {
                 problem: format!(
-                    "the role may not set the replica identity of table {}.{}, as {OPTION} says",
+                    "the role may not set the replica identity of table {}.{} that {OPTION} requires",
                     table.schema, table.name
                 ),
                 cure: format!("as the owner of the table: {statement};"),
             }),
             Err(error) if error.sqlstate() == Some(READ_ONLY) => {
                 let problem = format!(
-                    "table {}.{} has not the replica identity that {OPTION} says",
+                    "table {}.{} does not have the replica identity that {OPTION} requires",
                     table.schema, table.name
                 );
                 Err(unwritten(sql, &problem, "set", &statement).await?)

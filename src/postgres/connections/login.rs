@@ -165,7 +165,7 @@ impl Login<'_> {
         match connection.receive("logging in").await? {
             BackendMessage::Authentication(Authentication::SaslFinal(proof)) => scram
                 .finish(proof)
-                .map_err(|_| self.failed("the server did not prove that it knows the password".to_owned())),
+                .map_err(|_| self.failed("the server did not prove that it has the password".to_owned())),
             other => Err(self.refused(other)),
         }
     }

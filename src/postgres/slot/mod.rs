@@ -22,8 +22,8 @@ use crate::wal::Lsn;
 const CREATE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Text about what creating a slot on a standby waits for, and the help against it.
-const ON_STANDBY: &str = " on a standby, which has to hear which transactions run on the primary (there, as a \
-                          superuser: SELECT pg_log_standby_snapshot();),";
+const ON_STANDBY: &str = " on a standby, which needs the list of the primary's running \
+                          transactions (there, as a superuser: SELECT pg_log_standby_snapshot();),";
 
 /// Time for which a slot that the relay's own walsender still holds is tried again, and the interval.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -64,7 +64,7 @@ impl SlotOptions {
     /// When it belongs to something else, is held by another session, or has lost WAL.
     pub fn adopt(&self, slot: &SlotFacts, database: &str) -> Result<Slot, Error> {
         let name = self.name.as_str();
-        let another = "give slot.name a name of its own, or drop the slot if nobody needs it".to_owned();
+        let another = "give slot.name a name of its own, or drop the slot if it is not needed".to_owned();
         match (&slot.plugin, &slot.database) {
             (Some(plugin), Some(_)) if plugin != "pgoutput" => {
                 let problem =
@@ -190,7 +190,7 @@ impl SlotOptions {
     pub async fn keep_aside(&self, temporary: &SnapshotSlot, sql: &Sql) -> Result<(), Error> {
         let copy = "select pg_copy_logical_replication_slot($1, $2, false)";
         sql.query(
-            "making the slot that an interrupted snapshot goes on from",
+            "creating the slot from which an interrupted snapshot resumes",
             copy,
             &[&temporary.name, &self.aside()],
         )
@@ -216,7 +216,7 @@ impl SlotOptions {
         let name = self.temporary_name(connection);
         let [from, to] = [self.aside(), name.clone()].map(|name| escape_literal(&name));
         let copy = format!("select pg_copy_logical_replication_slot({from}, {to}, true)");
-        connection.command("going on with an interrupted snapshot", &copy).await?;
+        connection.command("resuming an interrupted snapshot", &copy).await?;
         Ok(SnapshotSlot { name, consistent_point: at, snapshot: None })
     }
 
@@ -231,7 +231,7 @@ impl SlotOptions {
             _ if !self.failover => return Ok(()),
             ServerFacts { in_recovery: true, .. } => (
                 "slot.failover=true: a slot of a standby cannot be a failover slot",
-                "remove slot.failover: the slot goes on when this standby is promoted",
+                "remove slot.failover: the slot continues when this standby is promoted",
             ),
             ServerFacts { version_num: ..FAILOVER_VERSION_NUM, .. } => {
                 ("slot.failover=true needs PostgreSQL 17 or later", "remove slot.failover")
@@ -256,9 +256,9 @@ impl SlotOptions {
             doing += ON_STANDBY;
             tracing::info!(
                 slot = %self.name,
-                "the slot is made once the standby hears which transactions run on the primary: there, SELECT \
-                 pg_log_standby_snapshot(); tells it at once, and the server itself tells it each 15 s in which \
-                 anything was written"
+                "the slot is created once the standby has received the list of the primary's running \
+                 transactions: there, SELECT pg_log_standby_snapshot(); sends it at once, and the server itself sends it \
+                 each 15 s in which anything was written"
             );
         }
         let backend = connection.backend();
@@ -299,7 +299,7 @@ impl SlotOptions {
     #[must_use]
     pub fn moved_ahead(&self, confirmed: Lsn, acknowledged: Lsn) -> Error {
         let reason = format!(
-            "somebody has moved it ahead, from {acknowledged} to {confirmed} ({} bytes), with \
+            "another client has moved it ahead, from {acknowledged} to {confirmed} ({} bytes), with \
              pg_replication_slot_advance or by reading from it: rows that were written in between would not \
              be sent",
             confirmed.bytes_since(acknowledged)
@@ -313,9 +313,9 @@ impl SlotOptions {
     #[must_use]
     pub fn moved_while_away(&self, (from, to): (Lsn, Lsn), age: Option<u64>, accept: Option<Lsn>) -> Error {
         let reason = format!(
-            "outboxd had confirmed it up to {from}, and it stands at {to}: while this outboxd did not run, \
-             somebody has moved it, read from it or made it again (or an outboxd ran that kept no \
-             position). Rows that were written in between would not be sent: {} bytes of WAL{}",
+            "outboxd had confirmed it up to {from}, and it stands at {to}: while this outboxd did not \
+             run, another client has moved it, read from it or created it again (or an outboxd ran \
+             that stored no position). Rows that were written in between would not be sent: {} bytes of WAL{}",
             to.bytes_since(from),
             since(age)
         );
@@ -323,8 +323,8 @@ impl SlotOptions {
             Some(accept) => format!("start with -X outboxd.position.accept={accept}"),
             None => format!(
                 "{to} was accepted once already: SELECT pg_drop_replication_slot('{name}'); SELECT \
-                 pg_create_logical_replication_slot('{name}', 'pgoutput'); and start: outboxd says which \
-                 outboxd.position.accept that needs",
+                 pg_create_logical_replication_slot('{name}', 'pgoutput'); and start: outboxd names the \
+                 value of outboxd.position.accept that this needs",
                 name = self.name
             ),
         };
@@ -346,8 +346,8 @@ impl SlotOptions {
                 format!("start with -X snapshot.mode=no_data -X outboxd.position.accept={accept}")
             }
             None => format!(
-                "SELECT pg_create_logical_replication_slot('{}', 'pgoutput'); and start: outboxd says which \
-                 outboxd.position.accept that needs. {from} was accepted once already",
+                "SELECT pg_create_logical_replication_slot('{}', 'pgoutput'); and start: outboxd names the \
+                 value of outboxd.position.accept that this needs. {from} was accepted once already",
                 self.name
             ),
         };
@@ -364,8 +364,8 @@ impl SlotOptions {
     #[must_use]
     pub fn lost(&self, reason: &str) -> Error {
         let drop = format!(
-            "SELECT pg_drop_replication_slot('{}'); and start with -X snapshot.mode=no_data; that start says which \
-             outboxd.position.accept it needs besides",
+            "SELECT pg_drop_replication_slot('{}'); and start with -X snapshot.mode=no_data; that start names the \
+             value of outboxd.position.accept that it needs besides",
             self.name
         );
         self.lost_unless(reason.to_owned(), &drop)
@@ -383,8 +383,8 @@ impl SlotOptions {
 }
 
 /// Settings that protect a standby from losing a slot so.
-const KEEP_ROWS: &str = "on the standby, ALTER SYSTEM SET hot_standby_feedback = on; and primary_slot_name keep the primary \
-                         from taking them away";
+const KEEP_ROWS: &str = "on the standby, ALTER SYSTEM SET hot_standby_feedback = on; and primary_slot_name prevent \
+                         the primary from removing them";
 
 fn since(age: Option<u64>) -> String {
     let told = |seconds| format!("; the last event that was sent committed {seconds} s ago");
@@ -398,12 +398,12 @@ impl SlotFacts {
         match self.invalidation_reason.as_deref() {
             None if self.wal_status.as_deref() != Some("lost") => None,
             None | Some("wal_removed") => Some(
-                "the server removed WAL that it still needed (wal_status = lost); max_slot_wal_keep_size limits how much a \
-                 slot may hold back"
+                "the server removed WAL that it still needed (wal_status = lost); max_slot_wal_keep_size limits \
+                 how much a slot may retain"
                     .to_owned(),
             ),
             Some("idle_timeout") => Some(
-                "nobody read it for idle_replication_slot_timeout (invalidation_reason = idle_timeout)".to_owned(),
+                "no client read it for idle_replication_slot_timeout (invalidation_reason = idle_timeout)".to_owned(),
             ),
             Some("rows_removed") => Some(format!(
                 "the standby had to remove rows of the catalog that it still needed (invalidation_reason = \

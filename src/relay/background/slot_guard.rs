@@ -99,8 +99,8 @@ pub(in crate::relay) fn cure(
     };
     if let Some(age) = oldest_unacknowledged.filter(|age| age.as_secs() > 0) {
         return format!(
-            "Kafka is slow or away: the oldest event has waited {} s for its acknowledgement. See that the brokers take \
-             records{limit}",
+            "Kafka is slow or unavailable: the oldest event has waited {} s for its acknowledgement. Check that the \
+             brokers accept records{limit}",
             age.as_secs()
         );
     }

@@ -117,7 +117,7 @@ impl SlotWatch {
             (None, SlotDanger::Unreserved) => {
                 let slot = &self.options().name;
                 let reason = format!(
-                    "replication slot {slot} is unreserved: it holds back more WAL than max_slot_wal_keep_size"
+                    "replication slot {slot} is unreserved: it retains more WAL than max_slot_wal_keep_size"
                 );
                 self.status.down(Component::Slot, reason, Instant::now());
             }

@@ -231,7 +231,7 @@ impl Watcher {
                 "table {quoted} was truncated, or rewritten by VACUUM FULL or CLUSTER: no event is missing"
             )),
             Err(error) => Finding::Note(format!(
-                "table {quoted} was truncated or rewritten; its rows, which tell by what, cannot be read: {}",
+                "table {quoted} was truncated or rewritten; its rows, which show by which statement, cannot be read: {}",
                 chain(&error)
             )),
         }

@@ -33,7 +33,7 @@ impl Tolerance {
                 tracing::warn!(error = chain(&error), "a row is skipped: {reason}");
             }
             (false, true, ProcessingFailure::Skip) => {
-                tracing::debug!(error = chain(&error), "a row is passed over");
+                tracing::debug!(error = chain(&error), "a row is skipped");
             }
             _ => return Err(error),
         }

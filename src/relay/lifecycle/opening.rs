@@ -109,7 +109,7 @@ impl Opening<'_> {
         let tables: Vec<_> = capture.tables.iter().collect();
         let identities = options.tables.identities.set(&preflight.sql, &capture.tables).await?;
         for table in identities.changed {
-            tracing::info!(table, "replica identity set, as replica.identity.autoset.values says");
+            tracing::info!(table, "replica identity set for replica.identity.autoset.values");
         }
         for error in identities.refused {
             tracing::error!(

@@ -360,7 +360,10 @@ fn tell(signal: &Signal) {
         Action::PauseSnapshot => tracing::info!(id, "signal: pause-snapshot"),
         Action::ResumeSnapshot => tracing::info!(id, "signal: resume-snapshot"),
         Action::SchemaChanges => {
-            tracing::info!(id, "signal: schema-changes: nothing to do, the catalog says how tables are");
+            tracing::info!(
+                id,
+                "signal: schema-changes: nothing to do, the tables' descriptions are read from the catalog"
+            );
         }
         Action::OpenWindow | Action::CloseWindow => {}
     }

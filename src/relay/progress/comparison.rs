@@ -224,7 +224,7 @@ impl Comparison<'_> {
         tracing::warn!(
             slot = %self.slot.name, %from, %to,
             "the slot was moved, and offset.mismatch.strategy trusts it: rows that were written in between are not sent. Without that \
-             option outboxd ends instead, and says how to send them"
+             option outboxd ends instead, and prints how to send them"
         );
     }
 

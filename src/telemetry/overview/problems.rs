@@ -60,10 +60,11 @@ fn worst_first(mut problems: Vec<Problem>) -> Vec<Problem> {
 
 const MAKE_ROOM: &str =
     "to gain time: ALTER SYSTEM SET max_slot_wal_keep_size = '…'; SELECT pg_reload_conf();";
-const OTHER_TABLES: &str = "give both the same tables, or this one a slot of its own: slot.name, publication.name, name. Rows that the other has passed \
-                            over are not sent any more by it: outboxd verify -c FILE names them";
-const LATE_POSITION: &str = "see that the brokers take records; the log says why they do not take this one";
-const WAITS: &str = "if it lasts, outboxd check -c FILE says what is missing; outboxd tries again by itself";
+const OTHER_TABLES: &str = "give both the same tables, or this one a slot of its own: slot.name, publication.name, name. The other instance no \
+                            longer sends rows that it has skipped: outboxd verify -c FILE lists them";
+const LATE_POSITION: &str =
+    "check that the brokers accept records; the log has the reason for which they refuse this one";
+const WAITS: &str = "if it lasts, outboxd check -c FILE names what is missing; outboxd retries by itself";
 const STALLED: &str =
     "/livez fails: what supervises the process should restart it. If it comes back, report it with the log";
 
@@ -74,7 +75,7 @@ fn watch(what: String, cure: &str) -> Problem {
 fn other_tables(state: &Snapshot) -> Option<Problem> {
     let tables = Some(&state.holder_lacks).filter(|tables| !tables.is_empty())?.join(", ");
     Some(watch(
-        format!("the outboxd that has the slot does not capture {tables}: it passes over the rows"),
+        format!("the outboxd that has the slot does not capture {tables}: it skips the rows"),
         OTHER_TABLES,
     ))
 }

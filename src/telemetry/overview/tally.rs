@@ -125,10 +125,10 @@ const fn words(cause: DeathCause) -> &'static str {
     match cause {
         DeathCause::Reading => "a column cannot be read",
         DeathCause::Routing => "no topic, no partition or no timestamp",
-        DeathCause::Conversion => "a converter does not take it",
+        DeathCause::Conversion => "a converter refuses it",
         DeathCause::TooLarge => "too large for Kafka",
         DeathCause::NoTopic => "there is no such topic",
-        DeathCause::Invalid => "Kafka does not take it as it is",
+        DeathCause::Invalid => "Kafka refuses it",
         DeathCause::Key => "behind another dead letter of its key",
     }
 }

@@ -239,11 +239,11 @@ fn who_cannot_be_asked_is_named_with_the_cure() {
     assert_eq!((exit, &seen["from"], &seen["runway"]["kind"]), (0, &"postgres".into(), &"disk".into()));
     assert_eq!(relay.stop(), 0);
     let (exit, stdout, _) = run(&["status", "-c", &file]);
-    assert!(exit == 1 && stdout.contains("nobody reads it"), "{stdout}");
+    assert!(exit == 1 && stdout.contains("no client reads it"), "{stdout}");
     // A process that is dead is when the question is asked: PostgreSQL still knows.
     let (exit, stdout, stderr) = run(&["status", "--http", &port, "-c", &file]);
     assert!(
-        exit == 1 && stdout.contains("nobody reads it") && stderr.contains("no answer from"),
+        exit == 1 && stdout.contains("no client reads it") && stderr.contains("no answer from"),
         "{stdout}{stderr}"
     );
 }

@@ -212,6 +212,6 @@ fn whoever_keeps_no_position_is_told_before_a_slot_is_given_back() {
     shared.done("start");
     assert_eq!(shared.start().stop(), 0);
     let said = shared.done("rollback");
-    let (told, done) = (said.find("how outboxd has ended is not known"), said.find("is dropped"));
+    let (told, done) = (said.find("the exit code of outboxd is unknown"), said.find("is dropped"));
     assert!(told.is_some() && told < done, "{said}");
 }

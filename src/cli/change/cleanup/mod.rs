@@ -258,7 +258,7 @@ impl Done {
             }
             if *yielded > 0 {
                 say(&format!(
-                    "  {yielded} batches of {} were left: somebody had locked the table, or they lasted too long",
+                    "  {yielded} batches of {} were skipped: another session had locked the table, or they took too long",
                     leaf.name
                 ));
             }

@@ -147,18 +147,18 @@ fn in_order(index: &Index) -> Vec<usize> {
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoOrigin => f.write_str("nothing tells where they came from: --to names a topic"),
+            Self::NoOrigin => f.write_str("their origin is unknown: name a topic with --to"),
             Self::Row => {
-                f.write_str("columns of a row that made no record: insert the event anew, then discard")
+                f.write_str("columns of a row that made no record: insert the event again, then discard")
             }
-            Self::ValueLeftOut => f.write_str("the value was too large and is not in the letter"),
+            Self::ValueLeftOut => f.write_str("the value was too large and is not in the dead letter"),
             Self::Replayed => f.write_str("sent again too often: --max-replays"),
             Self::NoTopic(topic) => write!(f, "there is no topic {topic:?}"),
-            Self::Follows => f.write_str("behind a letter of the same key that is held back"),
+            Self::Follows => f.write_str("behind a dead letter of the same key that is held back"),
             Self::Gone => f.write_str("not in the dead-letter topic any more"),
-            Self::OriginGone => f.write_str("the letter only names the record, which is not there any more"),
-            Self::Changed => f.write_str("another letter is in its place by now"),
-            Self::Refused(reason) => write!(f, "Kafka does not take them: {reason}"),
+            Self::OriginGone => f.write_str("the dead letter only names its record, which no longer exists"),
+            Self::Changed => f.write_str("another dead letter has its place now"),
+            Self::Refused(reason) => write!(f, "Kafka refuses them: {reason}"),
         }
     }
 }

@@ -89,7 +89,9 @@ pub(super) async fn make(parts: &RelayParts, args: &InitArgs, missing: &[String]
     for topic in missing {
         match make_topic(&options, topic).await.map_err(refused)? {
             kafka::Made::Now => crate::cli::say(&format!("made topic {topic}")),
-            kafka::Made::NotByUs => crate::cli::say(&format!("topic {topic} is for the brokers to make")),
+            kafka::Made::NotByUs => {
+                crate::cli::say(&format!("topic {topic} will be auto-created by the brokers"))
+            }
         }
     }
     Ok(())

@@ -49,7 +49,7 @@ pub(super) async fn cut_over(args: &CutOverArgs) -> Result<Exit, MoveError> {
     }
     if let rows @ 1.. = found.without_id.sent {
         say(&format!(
-            "warning: {rows} rows without an id are in Kafka, and will be sent again: the first start knows rows by their ids"
+            "warning: {rows} rows without an id are in Kafka, and will be sent again: the first start recognizes rows by their ids"
         ));
     }
     if args.target.json {
@@ -68,7 +68,7 @@ pub(super) async fn cut_over(args: &CutOverArgs) -> Result<Exit, MoveError> {
 
 /// Stores the ids that are sent. Those of an earlier run may be outdated.
 async fn keep(site: &Site, sent: &[String], progress: &Progress) -> Result<(), Error> {
-    const DOING: &str = "keeping the ids of what was sent";
+    const DOING: &str = "storing the ids of rows that were sent";
     let table = table(site);
     // CREATE TABLE IF NOT EXISTS needs the right to create also where the table exists.
     let is_there = site.sql.query(DOING, "select to_regclass($1) is not null", &[&table]).await?;
@@ -160,7 +160,7 @@ impl SendOrder {
     pub(super) fn doubt(&self, found: &Comparison) -> Option<&'static str> {
         (*self == Self::Begins && found.unsent_count() > 1).then_some(
             "the rows will be sent in the order in which their transactions began to write. Where transactions ran side by side, the \
-             order of their commits may have been another one: this server does not know it (track_commit_timestamp is off). If \
+             order of their commits may have been another one: this server does not store it (track_commit_timestamp is off). If \
              events of one key were written by such transactions, name a column that grows with each event of a key: --order-by COLUMN",
         )
     }

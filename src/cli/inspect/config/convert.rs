@@ -127,7 +127,7 @@ fn variable(setting: &ShownSetting, value: &str, said: &[(&ShownSetting, String)
     match setting.variable(&aliases).filter(|_| !value.contains(['\n', '\r'])) {
         Some(name) => Some(format!("{name}={value}\n")),
         None => {
-            say(&format!("{}: not written, no variable can say it", setting.key));
+            say(&format!("{}: not written, no environment variable can set it", setting.key));
             None
         }
     }

@@ -52,7 +52,7 @@ impl Look {
             Self::Process(instance, slot) => match (instance.overview(PATIENCE).await, slot) {
                 (Ok(overview), _) => Ok(Seen::Process(instance.clone(), Box::new(overview))),
                 (Err(error @ AskError::NoAnswer(..)), Some(slot)) => {
-                    say(&format!("{}; PostgreSQL says:", chain(&error)));
+                    say(&format!("{}; the slot in PostgreSQL:", chain(&error)));
                     slot.once().await.map(Seen::of_slot)
                 }
                 (Err(error), _) => Err(error.into()),

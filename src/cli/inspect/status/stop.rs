@@ -29,7 +29,7 @@ pub(super) async fn add_remembered(direct: &mut Direct, config: &ConfigArgs) {
         }
         Ok(None) => {}
         Err(reason) => say(&format!(
-            "it is not known whether the last run has ended for rows that are not sent: {reason}"
+            "cannot read whether the last run ended because of rows that are not sent: {reason}"
         )),
     }
 }

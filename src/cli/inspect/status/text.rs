@@ -28,7 +28,7 @@ pub(in crate::cli) fn of_process(seen: &Overview) -> Vec<String> {
     field("source", format!("{} / {tables}, slot {}", source.database, source.slot));
     if seen.state.is_standby() {
         // It asks PostgreSQL who has the slot, and nothing else.
-        field("lag", "the instance that has the slot tells it, and the slot's runway".to_owned());
+        field("lag", "the instance that has the slot reports it, and the slot's runway".to_owned());
     } else {
         field("lag", lag(&seen.lag));
         let (runway, meaning) = slot.runway.words();
@@ -105,7 +105,7 @@ fn of_database(seen: &Direct) -> Vec<String> {
     let state = match (&seen.lost, &seen.holder) {
         (Some(reason), _) => format!("lost: {reason}"),
         (None, Some(holder)) => format!("read by {holder}"),
-        (None, None) => "nobody reads it".to_owned(),
+        (None, None) => "no client reads it".to_owned(),
     };
     let sign = if seen.stopped.is_some() { "✗" } else { sign };
     let mut lines = vec![format!("{sign} slot {}: {state}", seen.slot)];
@@ -179,7 +179,7 @@ mod tests {
             (
                 facts(None, "reserved", limit),
                 Some(0),
-                &["! slot orders: nobody reads it", ", lost after 34.33 MiB more", "runway    no end: "],
+                &["! slot orders: no client reads it", ", lost after 34.33 MiB more", "runway    no end: "],
                 Some("start outboxd run"),
             ),
             (

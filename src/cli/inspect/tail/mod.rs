@@ -127,7 +127,7 @@ async fn source(args: &TailArgs) -> Result<Source, TailError> {
 fn of_configuration(args: &TailArgs) -> Registries {
     registries::of_sources(&args.config.sources()).unwrap_or_else(|error| {
         let cure = error.cure().map(|cure| format!("\n  to fix: {cure}")).unwrap_or_default();
-        say(&format!("what has the id of a schema is not decoded: {}{cure}", chain(&error)));
+        say(&format!("values with a schema id are not decoded: {}{cure}", chain(&error)));
         Registries::default()
     })
 }

@@ -87,7 +87,7 @@ pub(super) async fn check(reached: Result<Cluster, Error>, asked: Asked<'_>) -> 
     if targets.is_empty() {
         let depends_on =
             renaming.map_or_else(|| "the route".to_owned(), |alias| format!("transforms.{alias}"));
-        let title = format!("no topic is known before the first row: its name depends on {depends_on}");
+        let title = format!("topics are unknown before the first row: their names depend on {depends_on}");
         checks.push(Check::skipped(codes::TARGETS, title));
     }
     checks.extend(cluster.check_topics(options, targets, dead_letters).await);
@@ -104,7 +104,7 @@ pub(super) async fn check(reached: Result<Cluster, Error>, asked: Asked<'_>) -> 
 fn brokers(count: usize) -> Check {
     match count {
         1 => Check::note(codes::BROKERS, "the cluster has 1 broker")
-            .detail("while it is away nothing is sent; PostgreSQL keeps the events meanwhile"),
+            .detail("while it is unavailable nothing is sent; PostgreSQL retains the events"),
         many => Check::ok(codes::BROKERS, format!("the cluster has {many} brokers")),
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn position_topic(name: &str, found: &Found<'_>) -> Vec<Check> {
     };
     let policy = settings.and_then(|settings| settings.get("cleanup.policy"));
     let mut checks = vec![match policy {
-        Some("compact") | None => Check::ok(code, format!("topic {name:?} keeps the position")),
+        Some("compact") | None => Check::ok(code, format!("topic {name:?} stores the position")),
         Some(policy) => {
             let title =
                 format!("topic {name:?} forgets the position after its retention: cleanup.policy={policy}");
@@ -51,7 +51,7 @@ pub(super) fn position_topic(name: &str, found: &Found<'_>) -> Vec<Check> {
 fn not_kept(error: &Error) -> Check {
     let code = codes::POSITION_TOPIC;
     if error.class() != Class::Definite {
-        return Check::skipped(code, format!("whether the position is kept is not known: {error}"));
+        return Check::skipped(code, format!("cannot check the topic of positions: {error}"));
     }
     let check = Check::warning(code, error.to_string()).detail(
         "outboxd runs without a position: a start does not notice a slot that was moved, dropped or made again meanwhile",
@@ -98,7 +98,7 @@ pub(super) fn slot_position(
 ) -> Option<Check> {
     let (code, slot) = (codes::SLOT_POSITION, slot.as_ref());
     if position.is_of_dropped(*database) {
-        let title = "the database was made anew since outboxd last ran";
+        let title = "the database was created again since outboxd last ran";
         return Some(Check::warning(code, title).detail(format!("the next start: {FIRST_START}")));
     }
     let (kept, confirmed) = (position.lsn, slot.map(|slot| slot.confirmed_flush_lsn.unwrap_or_default()));
@@ -113,10 +113,10 @@ pub(super) fn slot_position(
     Some(match confirmed {
         Some(confirmed) if confirmed <= kept => Check::ok(
             code,
-            format!("the slot stands where outboxd left it, or before: its position is {kept}"),
+            format!("the slot is at outboxd's position {kept}, or before it"),
         ),
         Some(confirmed) if told.stored_offset => {
-            Check::note(code, format!("the slot stands at {confirmed}, beyond outboxd's position {kept}"))
+            Check::note(code, format!("the slot is at {confirmed}, beyond outboxd's position {kept}"))
                 .detail(
                     "this is right only if Debezium has read from the slot since; the stored offset \
                          then shows it",
@@ -124,12 +124,12 @@ pub(super) fn slot_position(
         }
         _ if is_accepted => Check::warning(
             code,
-            format!("the slot is not where outboxd left it, at {kept}, and that is accepted"),
+            format!("the slot is not at outboxd's position {kept}, and that is accepted"),
         )
-        .detail("the next start begins anew: rows that were written in between are not looked for"),
+        .detail("the next start begins as the first: rows that were written in between are not searched for"),
         Some(confirmed) if told.trusts_slot => Check::warning(
             code,
-            format!("the slot stands at {confirmed}, beyond outboxd's position {kept}, and offset.mismatch.strategy trusts it"),
+            format!("the slot is at {confirmed}, beyond outboxd's position {kept}, and offset.mismatch.strategy trusts it"),
         )
         .detail("the next start continues from there: rows that were written in between are not sent"),
         Some(confirmed) => Check::error(code, &options.moved_while_away((kept, confirmed), None, acceptable)),

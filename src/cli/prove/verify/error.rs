@@ -25,11 +25,11 @@ pub(in crate::cli) enum VerifyError {
     Usage { problem: String, cure: String },
     /// The outbox is logical messages alone.
     #[error(
-        "this configuration captures no table, only logical messages: PostgreSQL does not keep them, so there is nothing to compare with"
+        "this configuration captures no table, only logical messages: PostgreSQL does not store them, so there is nothing to compare with"
     )]
     MessagesOnly,
     #[error(
-        "topic {topic} has events of an outbox and changes of a table: verify cannot tell which record is of which"
+        "topic {topic} has events of an outbox and changes of a table: verify cannot decide which record belongs to which"
     )]
     SharedTopic { topic: String },
     #[error(

@@ -196,11 +196,11 @@ fn detail(problem: &Problem) -> Option<String> {
         Problem::NotDeleted => Some("the last record of its key is no delete".to_owned()),
         Problem::Unreadable => Some("the last record of its key cannot be read".to_owned()),
         Problem::Missing { perhaps: Some(Deletion::Compacted) } => Some(
-            "its topic is compacted, and nothing says whether a later record of its key is there (--order-by)".to_owned(),
+            "its topic is compacted, and without --order-by it is unknown whether it has a later record of its key".to_owned(),
         ),
         Problem::Missing { perhaps: Some(Deletion::Expired) } => Some(
-            "its partition has lost its oldest records, and no column says how old the row is \
-             (--time-column)"
+            "its partition has lost its oldest records, and no column has the age of \
+             the row (--time-column)"
                 .to_owned(),
         ),
         Problem::Unsent => Some("it may not have been sent yet".to_owned()),

@@ -225,7 +225,7 @@ mod tests {
             "          1,234  rows\n",
             "    not counted  rows whose record comes too late",
             "    not counted  records without a row",
-            "order: not checked: nothing tells it\n",
+            "order: not checked: no column has it\n",
             "note: something\n",
         ] {
             assert!(lines.contains(expected), "{expected}: {lines}");

@@ -51,7 +51,7 @@ enum Letter {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OnlyCopies {
     #[error(
-        "{rows} rows of table {table} are in dead letters of topic {topic} that were too large to have a value: it is in the table alone"
+        "{rows} rows of table {table} are in dead letters of topic {topic} that were too large to have a value: it is only in the table"
     )]
     Rows { table: String, rows: i64, topic: String },
     #[error(
@@ -132,7 +132,7 @@ impl ValuelessLetters {
             "select count(*) from {quoted} where {column}::text = any($1) or $2 and {column} is null"
         );
         let ids: Vec<&String> = self.ids.iter().collect();
-        let doing = "looking for rows that dead letters refer to";
+        let doing = "searching for rows that dead letters refer to";
         let found = sql.query(doing, &query, &[&ids, &(self.of_null > 0)]).await?;
         // A number that cannot be read must not let rows be deleted.
         let rows: i64 = match found.first() {

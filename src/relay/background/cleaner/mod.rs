@@ -37,7 +37,7 @@ pub(crate) enum Unsuited {
     #[error("rows become change events: a row that is deleted is an event too")]
     Changes,
     /// Skipped rows are in the table only.
-    #[error("rows that cannot be sent are passed over, and would be deleted like those that are sent")]
+    #[error("rows that cannot be sent are skipped, and would be deleted like those that are sent")]
     Tolerates,
     /// Rows that were replicated from elsewhere are not in the stream.
     #[error(
@@ -59,11 +59,11 @@ impl Unsuited {
                 "cleanup is for an outbox that one EventRouter alone sends, in a configuration of its own"
             }
             Self::Tolerates => {
-                "set errors.deadletterqueue.topic.name, which keeps them, and event.processing.failure.handling.mode=fail"
+                "set errors.deadletterqueue.topic.name, which stores them, and event.processing.failure.handling.mode=fail"
             }
             Self::LeavesOut => "take origin out of slot.stream.params",
             Self::BeforeSlot => {
-                "outboxd verify tells whether every row has its record. If so, or if older rows need not be sent: \
+                "outboxd verify checks that every row has its record. If so, or if older rows need not be sent: \
                  outboxd.cleanup.before.slot=delete"
             }
         }
@@ -205,8 +205,7 @@ impl Cleaner<'_> {
     /// Warns that dead letters refer to rows that are the only copies of their values.
     fn warn_of(&self, copies: &OnlyCopies) {
         let table = copies.table();
-        let warning =
-            format!("cleanup takes nothing away from {table}: {copies}. To fix: {}", OnlyCopies::CURE);
+        let warning = format!("cleanup deletes no rows of {table}: {copies}. To fix: {}", OnlyCopies::CURE);
         if self.status.warn(warning.clone()) {
             tracing::warn!("{warning}");
         }

@@ -63,16 +63,16 @@ fn tell(metrics: &Metrics, event: Event) {
         Event::Left(partition, reason @ (Left::Busy | Left::Slow)) => {
             metrics.cleaned(0, 1);
             if reason == Left::Slow {
-                tracing::warn!(table = partition, %reason, "a partition is kept");
+                tracing::warn!(table = partition, %reason, "keeping a partition");
             } else {
-                tracing::debug!(table = partition, %reason, "a partition is kept");
+                tracing::debug!(table = partition, %reason, "keeping a partition");
             }
         }
         // The most frequent reason: every pass would log it.
         Event::Left(partition, reason @ Left::Unproven) => {
-            tracing::debug!(table = partition, %reason, "a partition is kept");
+            tracing::debug!(table = partition, %reason, "keeping a partition");
         }
-        Event::Left(partition, reason) => tracing::warn!(table = partition, %reason, "a partition is kept"),
+        Event::Left(partition, reason) => tracing::warn!(table = partition, %reason, "keeping a partition"),
         Event::Made(_) | Event::NotMade(..) | Event::Irregular(_) => {}
     }
 }

@@ -45,7 +45,7 @@ fn captured_before<'t>(
 pub(crate) fn left_out(schema: &str, table: &str) -> Error {
     Error::Precondition {
         problem: format!(
-            "the router's predicate leaves out table {schema}.{table}, which table.include.list captures: \
+            "the router's predicate excludes table {schema}.{table}, which table.include.list captures: \
              its rows would be plain change events"
         ),
         cure: format!(

@@ -213,10 +213,10 @@ fn rewritten(old: &TableVersion, new: &TableVersion, publication: &PublicationVe
     let named = publication.members.iter().any(|member| member.table == new.oid);
     let sequences_stayed = !new.sequences.is_empty() && old.sequences == new.sequences;
     if named || sequences_stayed {
-        return Some(Finding::Note(format!("table {shown} was written anew: no event is missing")));
+        return Some(Finding::Note(format!("table {shown} was rewritten: no event is missing")));
     }
     let warning = format!(
-        "table {shown} was written anew by ALTER TABLE. It may have been unlogged for a moment, and rows that were written then are \
+        "table {shown} was rewritten by ALTER TABLE. It may have been unlogged for a moment, and rows that were written then are \
          not in the stream. To see whether rows are missing: outboxd verify -c FILE; to send all rows that are there: -X \
          snapshot.mode=always"
     );
@@ -242,7 +242,7 @@ fn made_anew(before: &Look, now: &Look, publication: &PublicationVersion) -> Vec
         .filter(|(oid, _)| publication.members.iter().any(|member| member.table == *oid))
         .map(|(_, name)| {
             Finding::Suspect(format!(
-                "table {name} was made anew and put into the publication: rows that were written to it before that are not in the \
+                "table {name} was created again and added to the publication: rows that were written to it before that are not in the \
                  stream. To see whether rows are missing: outboxd verify -c FILE; to send all rows that are there: -X \
                  snapshot.mode=always"
             ))
@@ -356,7 +356,7 @@ mod tests {
             (
                 "made anew and put in",
                 Look { tables: Vec::new(), namesakes: vec![namesake(9)], ..change(|it| it.members = vec![member(51, 9)]) },
-                "suspect: table public.outbox was made anew and put into the publication: rows that were written to it before that are not in the stream".to_owned(),
+                "suspect: table public.outbox was created again and added to the publication: rows that were written to it before that are not in the stream".to_owned(),
             ),
             (
                 "made anew where all tables are published",
@@ -408,7 +408,7 @@ mod tests {
             (
                 "written anew",
                 with_partition(|it| (it.filenode, it.toast) = (Oid(9), Oid(8))),
-                "suspect: table public.outbox_1 was written anew by ALTER TABLE".to_owned(),
+                "suspect: table public.outbox_1 was rewritten by ALTER TABLE".to_owned(),
             ),
             (
                 "written anew, without a TOAST table",

@@ -71,13 +71,13 @@ pub enum StateError {
     #[error("it is not what outboxd writes")]
     Json(#[source] serde_json::Error),
     /// Another form.
-    #[error("its version is {0}, and this outboxd knows {VERSION} to {VERSION_WITH_LSN} only")]
+    #[error("its version is {0}, and this outboxd reads {VERSION} to {VERSION_WITH_LSN} only")]
     Version(u32),
     /// A form with `part`, without it.
-    #[error("it does not say which part of its event it is about")]
+    #[error("it does not have the part of its event")]
     NoPart,
     /// A form with `lsn`, without it.
-    #[error("it does not say at which LSN its event is")]
+    #[error("it does not have the LSN of its event")]
     NoLsn,
 }
 

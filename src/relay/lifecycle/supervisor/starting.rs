@@ -195,9 +195,9 @@ impl Relay {
         if !std::mem::take(&mut memory.stood_still) || self.parts.relay.transactions.is_some() {
             return;
         }
-        let warning = "this process stood still with records on their way while another instance took the slot over: they may be written behind \
+        let warning = "this process was frozen with records in flight while another instance took over the slot: they may be written behind \
                        newer ones of the same keys. To fix: send a snapshot of the tables (signal execute-snapshot), and restart this process. \
-                       outboxd.delivery.guarantee=exactly_once rules it out"
+                       outboxd.delivery.guarantee=exactly_once prevents it"
             .to_owned();
         if self.status.warn(warning.clone()) {
             tracing::warn!(holder = holder.pid, "{warning}");

@@ -80,7 +80,7 @@ pub enum RecordError {
     #[error("it is not what outboxd writes")]
     Json(#[source] serde_json::Error),
     /// A later form.
-    #[error("its version is {0}, and this outboxd knows {VERSION} only")]
+    #[error("its version is {0}, and this outboxd reads {VERSION} only")]
     Version(u32),
 }
 
@@ -95,10 +95,12 @@ impl Stopped {
     /// `outboxd.position.accept` with which one continues.
     pub(in crate::relay) fn error(&self, acceptable: Option<Lsn>) -> postgres::Error {
         let without = acceptable
-            .map(|lsn| format!("; to go on without them, start once with -X outboxd.position.accept={lsn}"))
+            .map(|lsn| {
+                format!("; to continue without them, start once with -X outboxd.position.accept={lsn}")
+            })
             .unwrap_or_default();
         postgres::Error::Unpublished {
-            problem: format!("the last run has ended because {}", self.problem),
+            problem: format!("the last run ended because {}", self.problem),
             cure: format!("{}{without}", self.cure),
         }
     }

@@ -60,7 +60,7 @@ impl ChunkReader<'_> {
             return;
         }
         self.has_waited = true;
-        tracing::info!(seconds = delay.as_secs_f64(), "waiting, as snapshot.delay.ms says");
+        tracing::info!(seconds = delay.as_secs_f64(), "waiting for snapshot.delay.ms");
         tokio::time::sleep(delay).await;
     }
 

@@ -91,7 +91,7 @@ impl Settling<'_> {
         let run = Run { id: uuid::Uuid::now_v7().to_string(), at_ms: now_ms() };
         let outcome = match sender {
             Some(sender) => {
-                progress.begin("settling letters", u64::try_from(plan.order.len()).ok());
+                progress.begin("settling dead letters", u64::try_from(plan.order.len()).ok());
                 let readers = [RecordReader::new(&source.options)?, RecordReader::new(&source.options)?];
                 let (target, run, held) = (self.target, run.clone(), HashSet::new());
                 let (index, report) = (&index, &mut report);

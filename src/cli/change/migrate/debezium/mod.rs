@@ -94,7 +94,7 @@ impl Site {
 
     fn resume(&self) -> Step {
         let (name, url) = (self.connector.name(), &self.connector);
-        let what = format!("connector {name} goes on");
+        let what = format!("connector {name} continues");
         Step::new(what, format!("PUT {url}/resume"), format!("PUT {url}/stop")).request()
     }
 
@@ -138,7 +138,7 @@ pub(super) async fn look(
         print(&format!("{object}\n"));
         return Ok(Exit::Ok);
     }
-    let reader = direct.and_then(|slot| slot.holder).unwrap_or_else(|| "nobody".to_owned());
+    let reader = direct.and_then(|slot| slot.holder).unwrap_or_else(|| "no client".to_owned());
     let steps = if plans { steps::shown(&[site.stop()]) } else { String::new() };
     print(&format!(
         "  connector {name} {state}\n  slot      {}, read by {}\n{}✓ {}\n",
@@ -159,7 +159,7 @@ pub(super) async fn start(args: &StartArgs, connector: &str) -> Result<Exit, Mig
     stopped(&site).await?;
     let name = site.connector.name();
     let outcome = Outcome::new("start", From::Connector(connector), name, doing)
-        .said(format!("connector {name} is stopped, and nobody reads slot {}", site.name))
+        .said(format!("connector {name} is stopped, and no client reads slot {}", site.name))
         .next(args.target.in_commands("outboxd run -c FILE"))
         .undo(args.target.in_commands("outboxd migrate rollback TARGET"));
     Ok(outcome.tell(args.json))
@@ -216,7 +216,7 @@ pub(super) async fn rollback(args: &RollbackArgs, connector: &str) -> Result<Exi
         );
     }
     let outcome = Outcome::new("rollback", From::Connector(connector), name, doing);
-    Ok(outcome.said(format!("connector {name} goes on")).tell(args.json))
+    Ok(outcome.said(format!("connector {name} continues")).tell(args.json))
 }
 
 pub(super) async fn finish(args: &FinishArgs, connector: &str) -> Result<Exit, MigrateError> {

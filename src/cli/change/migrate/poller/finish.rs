@@ -100,7 +100,7 @@ async fn read(site: &Site, look: Duration) -> Result<(), MigrateError> {
     site.sql.execute("looking for the poller", "SELECT pg_stat_force_next_flush()").await?;
     let before = scans(site).await?;
     let progress = Progress::new();
-    progress.waiting("looking whether somebody still polls");
+    progress.waiting("checking for programs that still poll");
     sleep(look).await;
     progress.end();
     match scans(site).await?.saturating_sub(before) {

@@ -28,7 +28,7 @@ pub(in crate::cli::change::migrate) async fn rollback(args: &RollbackArgs) -> Re
     let outcome = |doing| Outcome::new("rollback", From::Poller, site.name(), doing);
     match site.phase() {
         Phase::NotBegun => {
-            let said = format!("no migration of {table} has begun: nothing to take back");
+            let said = format!("no migration of {table} has begun: nothing to roll back");
             return Ok(outcome(doing).said(said).tell(args.json));
         }
         Phase::Foreign => return Err(MigrateError::NotBegun(table)),
@@ -85,7 +85,7 @@ async fn hand_back(site: &Site, doing: &mut Doing, hold: Duration) -> Result<(),
     let last = lock(site, &watch, doing).await?;
     let caught_up = reach(site, &watch, last, hold).await;
     if !matches!(caught_up, Ok(true)) {
-        site.sql.execute("letting inserts go on", "ROLLBACK").await?;
+        site.sql.execute("unblocking inserts", "ROLLBACK").await?;
         caught_up?;
         return Err(MigrateError::Hold { seconds: hold.as_secs() });
     }

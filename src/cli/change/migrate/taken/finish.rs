@@ -26,7 +26,7 @@ pub(in crate::cli::change::migrate) async fn finish(
         return Err(MigrateError::ReadByOther { slot: site.from, pid });
     }
     say(&format!(
-        "slot {from} will be dropped: the program that has read it cannot go on from where it was any more"
+        "slot {from} will be dropped: the program that has read it can no longer continue from its position"
     ));
     if confirmed(from, args.yes, "drops it").await == Answer::No {
         return Ok(outcome(doing).declined(args.json));

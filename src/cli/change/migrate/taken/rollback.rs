@@ -19,7 +19,7 @@ pub(in crate::cli::change::migrate) async fn rollback(
     let outcome = |doing| Outcome::new("rollback", From::Slot(from), from, doing);
     match site.phase() {
         Phase::NotBegun => {
-            let said = format!("slot {} is not there: nothing to take back", site.name());
+            let said = format!("there is no slot {}: nothing to roll back", site.name());
             return Ok(outcome(doing).said(said).tell(args.json));
         }
         Phase::Finished => return Err(MigrateError::no_such_slot(&site.sql, &site.from).await),
@@ -42,13 +42,13 @@ pub(in crate::cli::change::migrate) async fn rollback(
             return Err(MigrateError::NotEnded { other: "the other program", anyway });
         }
         LastRun::Unknown => say(
-            "  how outboxd has ended is not known: if not with exit code 0, the other program sends again what outboxd sent last",
+            "  the exit code of outboxd is unknown: if it is not 0, the other program repeats the last events of outboxd",
         ),
     }
     for step in steps {
         doing.run(site.database(), step).await?;
     }
-    let said = format!("slot {from} stands where outboxd was, and {} is gone", site.name());
+    let said = format!("slot {from} is at outboxd's position, and {} no longer exists", site.name());
     Ok(outcome(doing).said(said).next("start the other program again").tell(args.json))
 }
 
