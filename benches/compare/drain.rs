@@ -64,7 +64,7 @@ fn slot(contestant: Contestant, round: u32) -> String {
     format!("{contestant}_{round}")
 }
 
-fn tell(round: u32, contestant: Contestant, outcome: &Result<Took, String>) {
+fn report(round: u32, contestant: Contestant, outcome: &Result<Took, String>) {
     let round = if round == WARM_UP { "warm-up".to_owned() } else { format!("round {round}") };
     match outcome {
         Ok(took) => println!("{round}: {contestant} {:.2} s", took.wall.as_secs_f64()),

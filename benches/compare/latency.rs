@@ -58,7 +58,7 @@ fn merge(all: &mut Result<Vec<Duration>, String>, outcome: Result<Vec<Duration>,
     }
 }
 
-fn tell(round: u32, contestant: Contestant, outcome: &Result<Vec<Duration>, String>) {
+fn report(round: u32, contestant: Contestant, outcome: &Result<Vec<Duration>, String>) {
     let round = if round == WARM_UP { "warm-up".to_owned() } else { format!("round {round}") };
     println!("{round}: {}", line(contestant, outcome));
 }

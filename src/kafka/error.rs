@@ -82,7 +82,7 @@ pub enum Error {
     },
     /// The topic of the states of dead letters cannot be created or read.
     #[error("topic {topic:?}, which has the states of dead letters, cannot be {doing}: {reason}")]
-    LetterStates {
+    DeadLetterStates {
         /// `made` or `read`.
         doing: &'static str,
         /// Name of the topic.
@@ -224,7 +224,7 @@ impl Diagnose for Error {
             Self::Transaction { fault, .. } => fault.class(),
             Self::StateTopic { refused: true, .. }
             | Self::PositionTopic { fault: TopicFault::Refused | TopicFault::Missing, .. }
-            | Self::LetterStates { refused: true, .. }
+            | Self::DeadLetterStates { refused: true, .. }
             | Self::TopicCreation { fault: CreationFault::Topic | CreationFault::Settings, .. }
             | Self::Unread { forbidden: true, .. } => Class::Definite,
             Self::Unread { .. }
@@ -233,7 +233,7 @@ impl Diagnose for Error {
             | Self::Fatal(_)
             | Self::StateTopic { .. }
             | Self::PositionTopic { .. }
-            | Self::LetterStates { .. }
+            | Self::DeadLetterStates { .. }
             | Self::TopicCreation { .. }
             | Self::Undecided { .. }
             | Self::TakenBack { .. }
@@ -254,12 +254,12 @@ impl Diagnose for Error {
             Self::Transaction { fault, .. } => fault.exit(),
             Self::StateTopic { refused: true, .. }
             | Self::PositionTopic { fault: TopicFault::Refused | TopicFault::Missing, .. }
-            | Self::LetterStates { refused: true, .. }
+            | Self::DeadLetterStates { refused: true, .. }
             | Self::TopicCreation { fault: CreationFault::Settings, .. } => Exit::Precondition,
             Self::TopicCreation { fault: CreationFault::Topic, .. } => Exit::Row,
             Self::StateTopic { .. }
             | Self::PositionTopic { .. }
-            | Self::LetterStates { .. }
+            | Self::DeadLetterStates { .. }
             | Self::TopicCreation { .. }
             | Self::Undecided { .. }
             | Self::TakenBack { .. } => Exit::KafkaUnreachable,
@@ -294,7 +294,7 @@ impl Diagnose for Error {
             Self::Transaction { fault, id, .. } => fault.cure(id),
             Self::PositionTopic { topic, fault: TopicFault::Passing, .. }
             | Self::StateTopic { topic, refused: false, .. }
-            | Self::LetterStates { topic, refused: false, .. } => Some(format!(
+            | Self::DeadLetterStates { topic, refused: false, .. } => Some(format!(
                 "nothing is lost; start it again. If the error comes back, {} shows whether its partitions have a leader, and \
                  the brokers' logs why they are slow",
                 tool_lines::topics(&format!("--describe --topic {topic}"))
@@ -307,7 +307,7 @@ impl Diagnose for Error {
                 "{}, if the brokers use ACLs; to use another topic, or none, set outboxd.position.topic",
                 allow_all(topic)
             )),
-            Self::LetterStates { topic, .. } => Some(format!(
+            Self::DeadLetterStates { topic, .. } => Some(format!(
                 "{}, if the brokers use ACLs; to use another topic, set --state-topic",
                 allow_all(topic)
             )),

@@ -30,7 +30,7 @@ pub enum BindProblem {
         nearest: Vec<String>,
     },
     /// The user's own lists exclude the column.
-    LeftOut {
+    Excluded {
         /// The option that names the column.
         option: &'static str,
         /// The column.
@@ -284,7 +284,7 @@ impl BindProblem {
     fn text(&self, prefix: &str) -> String {
         match self {
             Self::Missing { option, column, .. } => format!("has no column \"{column}\" ({prefix}{option})"),
-            Self::LeftOut { option, column, by } => {
+            Self::Excluded { option, column, by } => {
                 format!("has its column \"{column}\" ({prefix}{option}) excluded by {by}")
             }
             Self::Unsuitable { option, column, reason } => {
@@ -306,10 +306,10 @@ impl BindProblem {
                 nearest.first()?,
                 nearest.join(", ")
             )),
-            Self::LeftOut { by, column, .. } if *by == "column.include.list" => {
+            Self::Excluded { by, column, .. } if *by == "column.include.list" => {
                 Some(format!("add the column \"{column}\" to column.include.list"))
             }
-            Self::LeftOut { by, column, .. } => Some(format!("take the column \"{column}\" out of {by}")),
+            Self::Excluded { by, column, .. } => Some(format!("take the column \"{column}\" out of {by}")),
             Self::Unsuitable { .. } => None,
         }
     }

@@ -99,7 +99,7 @@ pub enum Error {
          delete the only copy of it",
         .position.change(), .position.commit_lsn
     )]
-    LetterTooLarge {
+    DeadLetterTooLarge {
         /// Event.
         position: EventPosition,
         /// `errors.deadletterqueue.topic.name`
@@ -263,7 +263,7 @@ impl Diagnose for Error {
             | Self::Message { .. }
             | Self::Refused { .. }
             | Self::HeldKeysFull { .. }
-            | Self::LetterTooLarge { .. }
+            | Self::DeadLetterTooLarge { .. }
             | Self::Heartbeat(_)
             | Self::Updated { .. }
             | Self::Undrained { .. }
@@ -297,7 +297,7 @@ impl Diagnose for Error {
             | Self::Refused { .. }
             | Self::Condemned { .. }
             | Self::HeldKeysFull { .. }
-            | Self::LetterTooLarge { .. }
+            | Self::DeadLetterTooLarge { .. }
             | Self::Updated { .. } => Exit::Row,
             Self::OffsetFile { .. }
             | Self::NoOffsetMap { .. }
@@ -335,7 +335,7 @@ impl Diagnose for Error {
                  events then go to their own topics"
                     .to_owned(),
             ),
-            Self::LetterTooLarge { topic, bytes, .. } => Some(format!(
+            Self::DeadLetterTooLarge { topic, bytes, .. } => Some(format!(
                 "kafka-configs --alter --entity-type topics --entity-name {topic} --add-config max.message.bytes={}; or set \
                  outboxd.cleanup.enable=false: the dead letter then has no value, which stays in the table",
                 bytes.saturating_mul(2)

@@ -296,7 +296,7 @@ async fn who_comes_too_early_is_told_what_is_left_of_the_lease() {
 
 /// Disconnects as soon as the handler is called, and lets the handler continue after that.
 async fn hang_up(finish: bool) -> (u32, (u16, String)) {
-    let (go_on, may) = tokio::sync::watch::channel(false);
+    let (resume, may) = tokio::sync::watch::channel(false);
     let mut world = World::new(move |call| {
         let mut may = may.clone();
         async move {
@@ -314,7 +314,7 @@ async fn hang_up(finish: bool) -> (u32, (u16, String)) {
         _ = world.post("a") => panic!("the handler waits"),
         () = called => {}
     }
-    go_on.send(true).unwrap();
+    resume.send(true).unwrap();
     world.layer.finish_disconnected().await;
     let answer = loop {
         match world.post("a").await {

@@ -169,7 +169,7 @@ impl Deliveries {
     }
 
     /// Discards the reports of the last producer, because a new one begins.
-    pub(crate) fn begin_anew(&self) {
+    pub(crate) fn discard_reports(&self) {
         let mut state = self.lock();
         let generation = state.generation.wrapping_add(1);
         *state = State { generation, ..State::default() };

@@ -50,7 +50,7 @@ pub enum Cause {
 impl Rejection {
     /// Makes the rejection of a record that the producer does not accept.
     pub(in crate::kafka) fn new(ticket: Ticket, record: &ProducerRecord<'_>, error: &KafkaError) -> Self {
-        let (cause, reason) = told(error);
+        let (cause, reason) = classify(error);
         Self {
             ticket,
             topic: record.topic.to_owned(),
@@ -67,7 +67,7 @@ impl Rejection {
         message: &BorrowedMessage<'_>,
         error: &KafkaError,
     ) -> Self {
-        let (cause, reason) = told(error);
+        let (cause, reason) = classify(error);
         let partition = Some(message.partition()).filter(|partition| *partition >= 0);
         let (topic, offset) = (message.topic(), message.offset());
         let place = ReportPlace { topic, partition: message.partition(), offset };
@@ -192,7 +192,7 @@ fn shown(label: &str, value: Option<&impl std::fmt::Display>) -> String {
     value.map_or_else(String::new, |value| format!("{label} {value}"))
 }
 
-fn told(error: &KafkaError) -> (Cause, String) {
+fn classify(error: &KafkaError) -> (Cause, String) {
     let code = error.rdkafka_error_code();
     let reason = code.map_or_else(|| error.to_string(), |code| code.to_string());
     (Cause::Code(code.unwrap_or(RDKafkaErrorCode::Unknown)), reason)

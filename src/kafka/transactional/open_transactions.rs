@@ -49,7 +49,7 @@ impl OpenTransactions {
     }
 
     /// Reports what is waited for, with the delivery reports.
-    pub fn tell(&self, undecided: &Error) {
+    pub fn report(&self, undecided: &Error) {
         self.deliveries.hidden(self.generation, Some(undecided));
     }
 }

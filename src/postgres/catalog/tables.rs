@@ -65,7 +65,7 @@ impl TableFilter {
     /// list names is meant, and refused. One that an expression finds, or that is captured with all others,
     /// is often a temporary one of a user.
     #[must_use]
-    pub fn passes_over(&self, table: &TableFacts) -> bool {
+    pub fn skips_unlogged(&self, table: &TableFacts) -> bool {
         let name = format!("{}.{}", table.schema, table.name);
         let is_named = |entry: &String| entry.trim().replace('\\', "").eq_ignore_ascii_case(&name);
         !table.logged && self.is_of_changes && !self.entries.iter().any(is_named) && !self.is_signals(table)
@@ -80,12 +80,12 @@ impl TableFilter {
     /// Returns whether a table of this name is captured, as far as names decide.
     #[must_use]
     pub fn matches(&self, schema: &str, table: &str) -> bool {
-        self.left_out_by(schema, table).is_none()
+        self.excluded_by(schema, table).is_none()
     }
 
     /// Returns the option that excludes a table of this name.
     #[must_use]
-    pub fn left_out_by(&self, schema: &str, table: &str) -> Option<&'static str> {
+    pub fn excluded_by(&self, schema: &str, table: &str) -> Option<&'static str> {
         let full = format!("{schema}.{table}");
         if self.signals.as_ref() == Some(&full) {
             return None;
@@ -131,7 +131,7 @@ impl TableFilter {
     ) -> Result<Vec<&'t TableFacts>, Error> {
         let matched = |table: &TableFacts| {
             self.matches(&table.schema, &table.name)
-                && !self.passes_over(table)
+                && !self.skips_unlogged(table)
                 && (self.names_tables() || is_outbox(table))
         };
         let root_matched = |table: &TableFacts| {

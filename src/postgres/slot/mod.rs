@@ -263,7 +263,7 @@ impl SlotOptions {
         }
         let backend = connection.backend();
         let making = timeout(CREATE_TIMEOUT, connection.command(&doing, &command));
-        let Ok(outcome) = wait::told(self.name.as_str(), (sql, backend), making).await else {
+        let Ok(outcome) = wait::log_if_slow(self.name.as_str(), (sql, backend), making).await else {
             // Dropping the connection alone would leave the server waiting; cancelled, it leaves no slot behind.
             sql.query("cancelling the creation of the slot", "select pg_cancel_backend($1)", &[&backend])
                 .await?;

@@ -9,7 +9,7 @@ use crate::postgres::Error;
 use crate::postgres::connections::sql::Sql;
 
 /// A slot is made in milliseconds. After this long it is worth a word what it waits for.
-const TOLD_AFTER: Duration = Duration::from_secs(3);
+const LOGGED_AFTER: Duration = Duration::from_secs(3);
 
 /// Query for the sessions that a session waits for. A transaction that was prepared for a two-phase commit
 /// has no session any more.
@@ -36,7 +36,7 @@ enum Holder {
 }
 
 /// Creates the slot by this command of that session, and logs what it waits for when it takes long.
-pub(in crate::postgres) async fn told<T>(
+pub(in crate::postgres) async fn log_if_slow<T>(
     slot: &str,
     (sql, backend): (&Sql, i32),
     command: impl Future<Output = T>,
@@ -45,7 +45,7 @@ pub(in crate::postgres) async fn told<T>(
     tokio::select! {
         biased;
         outcome = &mut command => return outcome,
-        () = sleep(TOLD_AFTER) => {}
+        () = sleep(LOGGED_AFTER) => {}
     }
     // A role that may not query them waits all the same.
     for old in blocking(sql, backend).await.unwrap_or_default() {

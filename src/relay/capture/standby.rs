@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// A signal that does not come in the stream: a standby cannot write it to the WAL.
 #[derive(Debug)]
-pub(in crate::relay) struct Handed {
+pub(in crate::relay) struct ForwardedSignal {
     pub(in crate::relay) document: String,
     /// Notified when the request is stored, so that it need not be repeated.
     pub(in crate::relay) kept: oneshot::Sender<()>,

@@ -22,7 +22,7 @@ impl Tolerance {
     }
 
     /// Logs a row that is skipped, or returns its error: then it ends the relay.
-    pub(in crate::relay) fn pass_over(self, error: Error) -> Result<(), Error> {
+    pub(in crate::relay) fn skip(self, error: Error) -> Result<(), Error> {
         let is_unreadable = matches!(&error, Error::Row { source, .. } if source.is_unreadable());
         match (self.all, is_unreadable, self.unreadable) {
             (true, ..) => {
@@ -61,8 +61,8 @@ mod tests {
         ];
         for (all, unreadable, routing, reading) in cases {
             let tolerance = Tolerance { all, unreadable };
-            assert_eq!(tolerance.pass_over(error(false)).is_ok(), routing, "{tolerance:?}");
-            assert_eq!(tolerance.pass_over(error(true)).is_ok(), reading, "{tolerance:?}");
+            assert_eq!(tolerance.skip(error(false)).is_ok(), routing, "{tolerance:?}");
+            assert_eq!(tolerance.skip(error(true)).is_ok(), reading, "{tolerance:?}");
         }
     }
 

@@ -21,7 +21,7 @@ use crate::relay::parts::RelayParts;
 use crate::relay::progress::position::Position;
 use crate::relay::progress::position_store::{PositionWriter, Positions};
 use crate::relay::snapshot;
-use crate::relay::snapshot::{Keeper, Snapshot};
+use crate::relay::snapshot::{Snapshot, SnapshotProgressStore};
 use crate::relay::time::delay;
 use crate::replication::StartReplication;
 use crate::telemetry::{Component, Status};
@@ -122,7 +122,7 @@ impl Opening<'_> {
         made.publication = publication == Publication::Created;
         let mut found = self.ensure_slot(&mut preflight, &capture, made).await?;
         let slot = found.slot;
-        tell(options, publication, slot, found.is_unused && made.snapshot);
+        report(options, publication, slot, found.is_unused && made.snapshot);
         let position = self.position(&preflight, slot.confirmed_flush_lsn);
         let site = preflight.site();
         let timelines = takeover::history(self.parts, &mut preflight).await?;
@@ -178,7 +178,7 @@ impl Opening<'_> {
         preflight: &Preflight,
         capture: &Capture,
         slot: Option<&SnapshotSlot>,
-        keeper: Option<&mut Keeper<'_>>,
+        keeper: Option<&mut SnapshotProgressStore<'_>>,
     ) -> Result<(), Error> {
         delay::wait(self.parts.postgres.snapshot.delay, "snapshot.delay.ms", self.status).await;
         let application = application(&self.parts.postgres);
@@ -249,7 +249,7 @@ async fn start(
     }
 }
 
-fn tell(options: &postgres::Options, publication: Publication, slot: Slot, sent_rows: bool) {
+fn report(options: &postgres::Options, publication: Publication, slot: Slot, sent_rows: bool) {
     let (publication_name, slot_name) = (&options.publication.name, &options.slot.name);
     match publication {
         Publication::Adopted => {}

@@ -28,7 +28,7 @@ use crate::relay::origin::Origin;
 use crate::relay::pipeline::core;
 use crate::relay::pipeline::core::{Core, Draining, Ending, Event, Reading, Source, Taken, Then, Wanted};
 use crate::relay::pipeline::feed::Feed;
-use crate::relay::progress::position::Keep;
+use crate::relay::progress::position::DuePosition;
 use crate::relay::progress::position_store::PositionWriter;
 use crate::relay::time::clock::Now;
 use crate::replication::{Feedback, ReplicationMessage, StandbyStatusUpdate, XLogData};
@@ -185,7 +185,7 @@ impl<'p> Session<'p> {
         }
     }
 
-    fn keep(&mut self, keep: Option<Keep>) {
+    fn keep(&mut self, keep: Option<DuePosition>) {
         let Some(keep) = keep else { return };
         self.position.write(keep, &mut self.core.positions);
         if self.bug == Some(Bug::ConfirmsBeforeKept) {
@@ -335,7 +335,7 @@ impl Source for Tampered {
                 ReplicationMessage::PrimaryKeepalive(keepalive) => {
                     self.last_keepalive = Some(keepalive.wal_end);
                 }
-                ReplicationMessage::XLogData(data) if passes_over(self.bug, &mut self.last_row, data) => {
+                ReplicationMessage::XLogData(data) if is_skipped(self.bug, &mut self.last_row, data) => {
                     continue;
                 }
                 ReplicationMessage::XLogData(data)
@@ -356,7 +356,7 @@ impl Source for Tampered {
 }
 
 /// Returns whether a planted bug mistakes a row for a repeat.
-fn passes_over(bug: Option<Bug>, last_row: &mut Option<Lsn>, data: &XLogData<'_>) -> bool {
+fn is_skipped(bug: Option<Bug>, last_row: &mut Option<Lsn>, data: &XLogData<'_>) -> bool {
     match data.data.first() {
         Some(b'D') => return bug == Some(Bug::PassesDeletes),
         Some(b'I') => {}

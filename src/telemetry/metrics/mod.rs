@@ -91,7 +91,7 @@ impl Metrics {
     }
 
     /// Counts a note about a table that is not logged: there are too many.
-    pub fn note_left_out(&self) {
+    pub fn count_dropped_note(&self) {
         self.series().notes_left_out.inc();
     }
 

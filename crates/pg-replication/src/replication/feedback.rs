@@ -50,7 +50,7 @@ impl Feedback {
     }
 
     /// Restarts the measurement of silence: PostgreSQL sent something, or nothing was read from the connection.
-    pub const fn heard(&mut self, now: Instant) {
+    pub const fn restart_silence(&mut self, now: Instant) {
         self.heard = now;
         self.pinged = None;
     }
@@ -198,11 +198,11 @@ mod tests {
         assert!(!asks(&mut feedback, after(100)), "it is asked once");
         assert!(!feedback.is_silent(after(179)));
         assert!(feedback.is_silent(after(180)));
-        feedback.heard(after(181));
+        feedback.restart_silence(after(181));
         assert!(!feedback.is_silent(after(270)));
         assert!(!asks(&mut feedback, after(270)) && asks(&mut feedback, after(271)));
         // After a pause of our own it is asked first.
-        feedback.heard(after(300));
+        feedback.restart_silence(after(300));
         assert!(!feedback.is_silent(after(9000)));
         assert!(asks(&mut feedback, after(9000)) && !feedback.is_silent(after(9001)));
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use crate::cleanup::{ArchiveTo, CleanupOptions, ConvertError, Doubt, Leaf, PassError};
 use crate::cli::run::assemble::AssembleError;
 use crate::error::{Class, Diagnose, Exit};
-use crate::relay::{OnlyCopies, Unsuited};
+use crate::relay::{CleanupObstacle, OnlyCopies};
 use crate::wal::Lsn;
 use crate::{kafka, postgres, relay};
 
@@ -18,7 +18,7 @@ pub(super) enum CleanupError {
     #[error(transparent)]
     Relay(Box<relay::Error>),
     #[error(transparent)]
-    Unsuited(#[from] Unsuited),
+    CleanupObstacle(#[from] CleanupObstacle),
     #[error("what is in table {table} need not be in the stream")]
     Doubtful { table: String, source: Doubt },
     #[error(transparent)]
@@ -120,12 +120,12 @@ impl Diagnose for CleanupError {
             Self::Postgres(error) => error.cure(),
             Self::Kafka(error) => error.cure(),
             Self::Relay(error) => error.cure(),
-            Self::Unsuited(Unsuited::BeforeSlot) => Some(
+            Self::CleanupObstacle(CleanupObstacle::BeforeSlot) => Some(
                 "outboxd verify checks that every row has its record. If so, or if older rows need not be sent: \
                  --also-before-slot"
                     .to_owned(),
             ),
-            Self::Unsuited(unsuited) => Some(unsuited.cure().to_owned()),
+            Self::CleanupObstacle(unsuited) => Some(unsuited.cure().to_owned()),
             Self::Captured(_) | Self::Doubtful { source: Doubt::Archive(_), .. } => {
                 Some("--archive-table with a table that table.include.list does not name".to_owned())
             }

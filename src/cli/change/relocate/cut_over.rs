@@ -13,10 +13,10 @@ use super::site::Site;
 use crate::cli::prove::verify::keeps_commit_times;
 use crate::cli::shell::progress::Progress;
 use crate::cli::shell::typed::quoted;
-use crate::cli::{print, say};
+use crate::cli::{print, print_message};
 use crate::error::Exit;
 use crate::postgres::Error;
-use crate::relay::{self, kept_position};
+use crate::relay::{self, stored_position};
 
 /// The table of the ids that are in Kafka, beside the outbox.
 pub(super) const TABLE: &str = "outboxd_moved";
@@ -41,14 +41,14 @@ pub(super) async fn cut_over(args: &CutOverArgs) -> Result<Exit, MoveError> {
     keep(&site, &found.sent, &progress).await?;
     progress.end();
     let order = order(&site, args.order_by.as_deref()).await?;
-    let told = told(&site, args, &order).await?;
+    let told = first_configuration(&site, args, &order).await?;
     write(&args.into, &told)?;
-    say(&format!("wrote table {} and {}", table(&site), args.into.display()));
+    print_message(&format!("wrote table {} and {}", table(&site), args.into.display()));
     if let Some(doubt) = order.doubt(&found) {
-        say(&format!("warning: {doubt}"));
+        print_message(&format!("warning: {doubt}"));
     }
     if let rows @ 1.. = found.without_id.sent {
-        say(&format!(
+        print_message(&format!(
             "warning: {rows} rows without an id are in Kafka, and will be sent again: the first start recognizes rows by their ids"
         ));
     }
@@ -61,8 +61,8 @@ pub(super) async fn cut_over(args: &CutOverArgs) -> Result<Exit, MoveError> {
         "  now: outboxd run -c FILE -c {into}   once; then without it\n  then: outboxd move verify TARGET",
         into = quoted(&args.into.display().to_string())
     );
-    say(&args.target.in_commands(&now));
-    say(&format!("  at the end: DROP TABLE {};", table(&site)));
+    print_message(&args.target.in_commands(&now));
+    print_message(&format!("  at the end: DROP TABLE {};", table(&site)));
     Ok(Exit::Ok)
 }
 
@@ -96,7 +96,11 @@ fn table(site: &Site) -> String {
 
 /// Returns the configuration of the first start: its snapshot sends the rows that are not in Kafka. A row
 /// that was written since is not in the table of sent ids.
-async fn told(site: &Site, args: &CutOverArgs, order: &SendOrder) -> Result<String, MoveError> {
+async fn first_configuration(
+    site: &Site,
+    args: &CutOverArgs,
+    order: &SendOrder,
+) -> Result<String, MoveError> {
     let (id, name) = (site.id_column()?, site.name());
     let known =
         args.target.sent.as_deref().map(|sent| format!(" AND ({sent}) IS NOT TRUE")).unwrap_or_default();
@@ -112,7 +116,7 @@ async fn told(site: &Site, args: &CutOverArgs, order: &SendOrder) -> Result<Stri
         (format!("snapshot.select.statement.overrides.{name}"), select),
     ];
     // There was such a slot, on the other server or here: the start is configured to accept that.
-    let kept = kept_position(std::sync::Arc::clone(&site.parts), PATIENCE).await?;
+    let kept = stored_position(std::sync::Arc::clone(&site.parts), PATIENCE).await?;
     if let Some(kept) = kept.filter(|kept| kept.phase == relay::Phase::Streaming) {
         settings.push(("outboxd.position.accept".to_owned(), kept.lsn.to_string()));
     }

@@ -11,7 +11,7 @@ use super::state_topic::{state_topic, transactional_id};
 use super::topics::{self, Target};
 use crate::credentials::Tokens;
 use crate::kafka::{Admin, Broker, Error, Options, Settings, Topic};
-use crate::relay::{self, KeptPosition, RelayParts, TransactionOptions, kept_position};
+use crate::relay::{self, RelayParts, StoredPosition, TransactionOptions, stored_position};
 
 /// Time limit of the first broker's response, and the timeouts of later requests.
 const REACH_MAX: Duration = Duration::from_secs(4);
@@ -44,7 +44,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// The stored position of this relay, if there is one.
-pub(super) type Kept = Result<Option<KeptPosition>, relay::Error>;
+pub(super) type Kept = Result<Option<StoredPosition>, relay::Error>;
 
 /// Waits until a broker responds, and requests its metadata. The producer is first: `run` would use it too,
 /// and it reports the reason of a failed connection.
@@ -63,7 +63,7 @@ pub(super) async fn reach(parts: Arc<RelayParts>) -> Result<Cluster, Error> {
 pub(super) async fn reach_with_position(parts: &Arc<RelayParts>) -> (Result<Cluster, Error>, Option<Kept>) {
     let reached = reach(Arc::clone(parts)).await;
     let kept = match (&reached, &parts.relay.position.topic) {
-        (Ok(_), Some(_)) => Some(kept_position(Arc::clone(parts), POSITION_MAX).await),
+        (Ok(_), Some(_)) => Some(stored_position(Arc::clone(parts), POSITION_MAX).await),
         _ => None,
     };
     (reached, kept)

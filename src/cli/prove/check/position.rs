@@ -7,7 +7,7 @@ use super::topics::leaderless;
 use crate::error::{Class, Diagnose as _};
 use crate::kafka::{Error, Settings, Topic, tool_lines};
 use crate::postgres::SlotOptions;
-use crate::relay::{self, FIRST_START, KeptPosition, NextStart, Phase, StartStep};
+use crate::relay::{self, FIRST_START, NextStart, Phase, StartStep, StoredPosition};
 use crate::wal::Lsn;
 
 /// The state of the topic.
@@ -92,7 +92,7 @@ pub(super) fn is_free(slot: &FoundSlot) -> bool {
 /// Compares a slot that no client reads with the position.
 pub(super) fn slot_position(
     options: &SlotOptions,
-    position: &KeptPosition,
+    position: &StoredPosition,
     FoundSlot { facts: slot, database }: &FoundSlot,
     told: ConfiguredStart,
 ) -> Option<Check> {
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_was_moved_or_dropped_is_told_before_the_start() {
-        let kept = |phase| KeptPosition::of(phase, Lsn::new(100), vec![Lsn::new(300)], Oid(5));
+        let kept = |phase| StoredPosition::of(phase, Lsn::new(100), vec![Lsn::new(300)], Oid(5));
         let at = |lsn| SlotFacts { confirmed_flush_lsn: Some(Lsn::new(lsn)), ..facts() };
         let held = SlotFacts { active_pid: Some(7), ..at(200) };
         let (nothing, stored) = (
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_stop_that_waits_for_a_person_is_told_before_the_start() {
-        let kept = KeptPosition::of(Phase::Streaming, Lsn::new(100), vec![], Oid(5));
+        let kept = StoredPosition::of(Phase::Streaming, Lsn::new(100), vec![], Oid(5));
         let kept = kept.with_stop("rows are missing", "send them");
         let facts = SlotFacts { confirmed_flush_lsn: Some(Lsn::new(100)), ..facts() };
         let slot = FoundSlot { facts: Some(facts), database: Oid(5) };

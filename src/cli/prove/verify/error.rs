@@ -34,7 +34,7 @@ pub(in crate::cli) enum VerifyError {
     SharedTopic { topic: String },
     #[error(
         "verify cannot compare table {table}: its converters and transforms {problem}{}",
-        Told(transforms)
+        Transforms(transforms)
     )]
     Reshaped { table: String, problem: &'static str, transforms: String },
     #[error("verify cannot compare table {table}: a row of nulls makes no record")]
@@ -67,9 +67,9 @@ pub(in crate::cli) enum VerifyError {
 }
 
 /// The transforms, when there are any.
-struct Told<'t>(&'t str);
+struct Transforms<'t>(&'t str);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for Transforms<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(f, "; the transforms are {}", self.0) }
     }

@@ -40,7 +40,7 @@ use crate::cli::run::assemble::assemble;
 use crate::cli::shell::notice::Notice;
 use crate::cli::shell::progress::Progress;
 use crate::cli::shell::signals::Signals;
-use crate::cli::{fail, say};
+use crate::cli::{fail, print_message};
 use crate::error::Exit;
 use crate::postgres::{SnapshotMode, Sql, TableFacts, TlsSetup};
 use crate::relay::{Capture, RelayParts};
@@ -70,7 +70,7 @@ pub(in crate::cli) fn verify(args: &VerifyArgs) -> Exit {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            say(&format!("error: the runtime cannot be started: {error}"));
+            print_message(&format!("error: the runtime cannot be started: {error}"));
             return Exit::Failed;
         }
     };

@@ -46,7 +46,7 @@ impl Report {
     }
 
     /// Prints a finding, or keeps its line.
-    pub(super) fn tell(&mut self, finding: &Finding) {
+    pub(super) fn report(&mut self, finding: &Finding) {
         let first = self.told == 0;
         self.told = self.told.saturating_add(1);
         if self.json {

@@ -8,7 +8,7 @@ use postgres_protocol::escape::escape_identifier;
 use tokio::task::spawn_blocking;
 
 use crate::connect::event_id::plain_id;
-use crate::connect::record::{Header, ID_HEADER, VALUE_LEFT_OUT_HEADER};
+use crate::connect::record::{Header, ID_HEADER, VALUE_OMITTED_HEADER};
 use crate::kafka::{self, TopicScan};
 use crate::outbox::EventRouter;
 use crate::postgres::{self, Sql, TableFacts};
@@ -26,7 +26,7 @@ const ORIGIN_HEADER: &str = "__connect.errors.topic";
 
 /// The ids of the events whose dead letters have no value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct ValuelessLetters {
+pub(crate) struct ValuelessDeadLetters {
     topic: String,
     ids: BTreeSet<String>,
     /// Dead letters whose header `id` is null: their rows have no id.
@@ -61,7 +61,7 @@ pub(crate) enum OnlyCopies {
     Unknown { table: String, letters: u64, topic: String },
 }
 
-impl ValuelessLetters {
+impl ValuelessDeadLetters {
     /// Reads the dead-letter topic, if there is one and rows are not archived.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl ValuelessLetters {
             scan.read::<kafka::Error>(
                 || true,
                 |record| {
-                    if record.headers().any(|header| header.name == VALUE_LEFT_OUT_HEADER) {
+                    if record.headers().any(|header| header.name == VALUE_OMITTED_HEADER) {
                         letters.add(Letter::read(record.headers()));
                     }
                     Ok(())
@@ -224,7 +224,7 @@ mod tests {
         let route = route();
         let router = route.outbox().unwrap();
         let of = |letters: &[Letter]| {
-            let mut all = ValuelessLetters::default();
+            let mut all = ValuelessDeadLetters::default();
             letters.iter().cloned().for_each(|letter| all.add(letter));
             all.of_any_row(router, "public.outbox")
         };

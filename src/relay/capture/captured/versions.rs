@@ -82,7 +82,7 @@ pub(in crate::relay) fn judge(watched: Watched<'_>, before: Option<&Look>, now: 
     }
     let known = |table: &TableVersion| before.tables.iter().find(|old| old.oid == table.oid);
     let rewritten = now.tables.iter().filter_map(|table| rewritten(known(table)?, table, publication));
-    rewritten.chain(made_anew(before, now, publication)).collect()
+    rewritten.chain(recreated(before, now, publication)).collect()
 }
 
 /// Returns the captured tables that the publication does not publish, quoted for SQL.
@@ -228,7 +228,7 @@ fn rewritten(old: &TableVersion, new: &TableVersion, publication: &PublicationVe
 
 /// Returns the findings for tables that have the name of one that was seen before, and were added to the
 /// publication by name after they were created.
-fn made_anew(before: &Look, now: &Look, publication: &PublicationVersion) -> Vec<Finding> {
+fn recreated(before: &Look, now: &Look, publication: &PublicationVersion) -> Vec<Finding> {
     let had = |name: &str| before.tables.iter().any(|old| old.oid == old.root && old.full_name() == name);
     let seen = |oid: Oid| {
         before.tables.iter().any(|old| old.oid == oid) || before.namesakes.iter().any(|old| old.oid == oid)

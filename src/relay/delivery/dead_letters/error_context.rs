@@ -139,7 +139,7 @@ impl ErrorContext {
     }
 
     /// Logs a dead event once.
-    pub(in crate::relay) fn tell(&self, record: &ProducerRecord<'_>, origin: Origin<'_>) {
+    pub(in crate::relay) fn report(&self, record: &ProducerRecord<'_>, origin: Origin<'_>) {
         let EventPosition { commit_lsn, lsn, ordinal, part } = origin.standing.position();
         let event_id = record.event_id().map(String::from_utf8_lossy);
         let (error, reason) = (&self.message, self.cause.name());

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::signal::KeptCheckpoint;
+use crate::signal::StoredCheckpoint;
 use crate::transaction::EventPosition;
 use crate::wal::{Lsn, Oid, PgTimestamp, SystemId, TimelineId, Xid};
 
@@ -25,7 +25,7 @@ pub(crate) struct State {
     /// Part of the history that identifies it. States of outboxd before 0.4 have none.
     pub(crate) seen: Option<Seen>,
     /// Progress of incremental snapshots, if signals are enabled.
-    pub(crate) snapshots: Option<KeptCheckpoint>,
+    pub(crate) snapshots: Option<StoredCheckpoint>,
 }
 
 /// Part of the source's history that was seen up to a place.
@@ -110,7 +110,7 @@ struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     commit_us: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    snapshots: Option<KeptCheckpoint>,
+    snapshots: Option<StoredCheckpoint>,
 }
 
 /// The version, which is read before anything else.
@@ -314,7 +314,7 @@ mod tests {
             let seen = seen.map(|(latest, transaction)| Seen {
                 latest: time(latest), transaction: transaction.map(|(xid, at)| (Xid(xid), time(at))),
             });
-            let snapshots = heeded.map(|lsn| KeptCheckpoint { heeded: Lsn::new(lsn), ..KeptCheckpoint::default() });
+            let snapshots = heeded.map(|lsn| StoredCheckpoint { heeded: Lsn::new(lsn), ..StoredCheckpoint::default() });
             let state = State { source, place: Place { event, more: part.is_some(), counted: None, end_lsn: end.map(Lsn::new) }, topics, seen, snapshots };
             prop_assert_eq!(State::parse(state.to_json().unwrap().as_bytes()).unwrap(), state);
         }

@@ -48,7 +48,7 @@ pub(in crate::relay) async fn read(options: Options, question: Question) -> Tail
         Reading { options, topic: topic.clone(), wanted, found: Found::new(question), partitions: 0 };
     let read = spawn_blocking(move || {
         let outcome = reading.read(quiet_at);
-        reading.tell(outcome);
+        reading.report(outcome);
         reading.found.into_tail(reading.partitions)
     });
     let tail = read.await;
@@ -97,7 +97,7 @@ impl Reading {
         }
     }
 
-    fn tell(&self, outcome: Result<(), Error>) {
+    fn report(&self, outcome: Result<(), Error>) {
         let (topic, found) = (&self.topic, self.found.count());
         if !self.is_wanted() {
             return;

@@ -119,7 +119,7 @@ impl Relay {
                 Ok(Opened::SnapshotOnly) => return Ok(Attempt::SnapshotOnly),
                 Ok(Opened::Link(link)) => {
                     memory.reached_primary = true;
-                    self.tell_assumptions(&link, memory);
+                    self.report_assumptions(&link, memory);
                     return Ok(Attempt::Link(link));
                 }
                 Err(Error::Postgres(postgres::Error::SlotActive(holder))) => {
@@ -168,7 +168,7 @@ impl Relay {
         let by_us = is_our_own(&holder);
         if by_us {
             memory.stand_by(holder.has_slot);
-            self.tell_overtaken(memory, &holder);
+            self.report_overtaken(memory, &holder);
         } else {
             memory.slot_retries = memory.slot_retries.saturating_add(1);
         }
@@ -191,7 +191,7 @@ impl Relay {
 
     /// Warns that records that were in flight while this process stood still are written behind what the
     /// other instance has sent since. Kafka rejects them with exactly once only.
-    fn tell_overtaken(&self, memory: &mut Memory, holder: &SlotHolder) {
+    fn report_overtaken(&self, memory: &mut Memory, holder: &SlotHolder) {
         if !std::mem::take(&mut memory.stood_still) || self.parts.relay.transactions.is_some() {
             return;
         }
@@ -204,7 +204,7 @@ impl Relay {
         }
     }
 
-    fn tell_assumptions(&self, link: &Link, memory: &mut Memory) {
+    fn report_assumptions(&self, link: &Link, memory: &mut Memory) {
         if !std::mem::replace(&mut memory.told_assumptions, true) {
             let capture = &link.capture;
             for assumption in &capture.assumptions {

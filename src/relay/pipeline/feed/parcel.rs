@@ -23,7 +23,7 @@ impl<T: Transport> Feed<'_, T> {
     ///
     /// # Errors
     /// When a transaction is open already.
-    pub(in crate::relay) fn go_on_from(&mut self, other: &mut Self, events: u64) -> Result<(), Error> {
+    pub(in crate::relay) fn continue_from(&mut self, other: &mut Self, events: u64) -> Result<(), Error> {
         (self.tables, self.passed) = (mem::take(&mut other.tables), mem::take(&mut other.passed));
         if let Some(begin) = other.open {
             self.begin(begin)?;

@@ -4,7 +4,7 @@ use super::unfinished::Unfinished;
 use crate::postgres;
 use crate::relay::capture::captured::CapturedTable;
 use crate::relay::origin::Origin;
-use crate::signal::KeptCheckpoint;
+use crate::signal::StoredCheckpoint;
 use crate::wal::{Lsn, Oid, PgTimestamp, SystemId, TimelineId};
 
 /// Version of the form below. An unknown one is refused: its meaning must not be guessed.
@@ -41,7 +41,7 @@ pub(in crate::relay) struct Position {
     pub(in crate::relay) tables: Vec<CapturedTable>,
     /// Progress of incremental snapshots, if signals are enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    snapshots: Option<KeptCheckpoint>,
+    snapshots: Option<StoredCheckpoint>,
     /// Sent part of the snapshot that comes before the slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unfinished: Option<Unfinished>,
@@ -193,15 +193,15 @@ impl Position {
     }
 
     /// Returns the progress of incremental snapshots, if it is the position of a slot that is streamed from.
-    pub(in crate::relay) fn snapshots(&self) -> Option<&KeptCheckpoint> {
+    pub(in crate::relay) fn snapshots(&self) -> Option<&StoredCheckpoint> {
         self.snapshots.as_ref().filter(|_| self.phase == Phase::Streaming)
     }
 
     /// Sets the progress of incremental snapshots. Returns false when that has more bytes than a record
     /// should have: the position omits it.
-    pub(in crate::relay) fn keep_snapshots(&mut self, snapshots: Option<KeptCheckpoint>) -> bool {
+    pub(in crate::relay) fn keep_snapshots(&mut self, snapshots: Option<StoredCheckpoint>) -> bool {
         let is_there = snapshots.is_some();
-        self.snapshots = snapshots.filter(KeptCheckpoint::fits);
+        self.snapshots = snapshots.filter(StoredCheckpoint::fits);
         self.snapshots.is_some() == is_there
     }
 

@@ -12,7 +12,7 @@ use crate::wal::{Lsn, Oid};
 
 /// Position as `check` needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KeptPosition {
+pub(crate) struct StoredPosition {
     pub(crate) phase: Phase,
     pub(crate) lsn: Lsn,
     /// The values of `outboxd.position.accept` that were believed before.
@@ -26,7 +26,7 @@ pub(crate) struct KeptPosition {
     pub(in crate::relay) stopped: Option<Stopped>,
 }
 
-impl KeptPosition {
+impl StoredPosition {
     /// Makes one for tests.
     #[cfg(test)]
     pub(crate) const fn of(phase: Phase, lsn: Lsn, accepted: Vec<Lsn>, database: Oid) -> Self {
@@ -65,12 +65,12 @@ impl KeptPosition {
 }
 
 /// Reads the position that Kafka has, without a relay.
-pub(crate) async fn kept_position(
+pub(crate) async fn stored_position(
     parts: Arc<RelayParts>,
     patience: Duration,
-) -> Result<Option<KeptPosition>, Error> {
+) -> Result<Option<StoredPosition>, Error> {
     let position = peek_position(&parts, patience).await?;
-    Ok(position.map(|position| KeptPosition {
+    Ok(position.map(|position| StoredPosition {
         phase: position.phase,
         lsn: position.lsn,
         database: position.database_oid(),

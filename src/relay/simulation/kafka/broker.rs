@@ -106,7 +106,7 @@ impl Cluster {
 
     pub(super) fn produce(&mut self, place: Place, request: &Request, truth: &mut Truth) -> Answer {
         let partition = self.partitions.entry(place).or_default();
-        truth.tell(|| format!("  {place:?}, leader away for {}: {request:?}", partition.absent));
+        truth.report(|| format!("  {place:?}, leader away for {}: {request:?}", partition.absent));
         if partition.absent > 0 {
             partition.absent -= 1;
             return Answer::NotLeader;

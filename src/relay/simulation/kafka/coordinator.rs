@@ -77,7 +77,7 @@ impl Coordinator {
         if !self.allows(producer) {
             return Err(TransactionFault::Fenced);
         }
-        truth.tell(|| format!("  transaction of producer {producer} ends, commits: {commits}"));
+        truth.report(|| format!("  transaction of producer {producer} ends, commits: {commits}"));
         if self.markers.is_empty() {
             let open = self.open.remove(&producer).unwrap_or_default();
             let is_whole = open.is_empty() || open.iter().any(|(place, _)| *place == STATE_PLACE);
@@ -102,7 +102,7 @@ impl Coordinator {
         let open = self.left_open.entry(place).or_default();
         open.extend(events);
         if faults && rng.u8(..) < 4 {
-            return truth.tell(|| format!("  the marker for {place:?} is forgotten, commits: {commits}"));
+            return truth.report(|| format!("  the marker for {place:?} is forgotten, commits: {commits}"));
         }
         // It counts for everything of the producer that is open there.
         for event in self.left_open.remove(&place).into_iter().flatten().filter(|_| commits) {
@@ -126,17 +126,17 @@ impl Coordinator {
     /// Lets an operator abort what was forgotten, and restart the relays with another topic for their state.
     pub(in crate::relay::simulation) fn operate(&mut self, truth: &mut Truth) {
         if self.is_complete() && !self.left_open.is_empty() {
-            truth.tell(|| format!("an operator aborts {:?}", self.left_open));
+            truth.report(|| format!("an operator aborts {:?}", self.left_open));
             self.left_open.clear();
             self.operations += 1;
-            self.begin_anew(truth);
+            self.start_over(truth);
         }
     }
 
     /// Gives the relays another topic for their state.
-    pub(in crate::relay::simulation) fn begin_anew(&mut self, truth: &mut Truth) {
+    pub(in crate::relay::simulation) fn start_over(&mut self, truth: &mut Truth) {
         self.committed = None;
-        truth.begin_anew();
+        truth.start_over();
     }
 
     /// Returns a number for a state that is about to be written.

@@ -101,7 +101,7 @@ impl PositionTopic {
             .filter(|(process, writer)| !frozen.contains(process) && !writer.queue.is_empty());
         let busy: Vec<usize> = busy.map(|(process, _)| *process).collect();
         if let Some(process) = rng.choice(busy) {
-            self.go_on(process, rng, faults, truth);
+            self.resume(process, rng, faults, truth);
         }
     }
 
@@ -109,8 +109,8 @@ impl PositionTopic {
     pub(in crate::relay::simulation) fn act_fairly(&mut self, rng: &mut Rng, truth: &mut Truth) {
         let processes: Vec<usize> = self.writers.keys().copied().collect();
         for process in processes {
-            self.go_on(process, rng, false, truth);
-            self.go_on(process, rng, false, truth);
+            self.resume(process, rng, false, truth);
+            self.resume(process, rng, false, truth);
         }
     }
 
@@ -135,7 +135,7 @@ impl PositionTopic {
         }
     }
 
-    fn go_on(&mut self, process: usize, rng: &mut Rng, faults: bool, truth: &mut Truth) {
+    fn resume(&mut self, process: usize, rng: &mut Rng, faults: bool, truth: &mut Truth) {
         let rights = self.rights;
         let Some(writer) = self.writers.get_mut(&process) else { return };
         let Some(request) = writer.queue.front_mut() else { return };

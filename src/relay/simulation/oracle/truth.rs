@@ -94,14 +94,16 @@ pub(in crate::relay::simulation) struct Truth {
 }
 
 impl Truth {
-    pub(in crate::relay::simulation) fn tell(&self, what: impl FnOnce() -> String) {
+    pub(in crate::relay::simulation) fn report(&self, what: impl FnOnce() -> String) {
         if self.tells {
             println!("{}", what());
         }
     }
 
     pub(in crate::relay::simulation) fn commit(&mut self, event: Event) -> usize {
-        self.tell(|| format!("event {} commits at {}: {:?}", self.events.len(), event.commit_lsn, event.row));
+        self.report(|| {
+            format!("event {} commits at {}: {:?}", self.events.len(), event.commit_lsn, event.row)
+        });
         self.events.push(event);
         self.events.len() - 1
     }
@@ -136,7 +138,7 @@ impl Truth {
             let is = format!("{} {:?} {:?}", record.topic, record.key, record.value);
             self.violate(format!("L4: event {number} became {is}"));
         }
-        self.tell(|| format!("  process {process} hands over event {number}"));
+        self.report(|| format!("  process {process} hands over event {number}"));
         self.check_identity(process, number, record.position);
         if self.events[number].row.is_some_and(|row| !self.identities.may_be_sent(row)) {
             self.violate(format!("L2: event {number} is a row of a table that nothing captures"));
@@ -201,7 +203,7 @@ impl Truth {
 
     /// Checks L2 and L3 when a record is in a partition's log.
     pub(in crate::relay::simulation) fn written(&mut self, topic: usize, partition: i32, number: usize) {
-        self.tell(|| format!("  event {number} is written in {topic}-{partition}"));
+        self.report(|| format!("  event {number} is written in {topic}-{partition}"));
         let event = &mut self.events[number];
         if std::mem::replace(&mut event.written, true) {
             self.repeats += 1;
@@ -253,7 +255,7 @@ impl Truth {
 
     pub(in crate::relay::simulation) fn connected(&mut self, process: usize, from: u64) {
         self.identities.streams(process);
-        self.tell(|| format!("  process {process} streams from {from}"));
+        self.report(|| format!("  process {process} streams from {from}"));
         self.began.entry(process).or_insert(from);
         if let Some(clean) = &mut self.clean {
             clean.connected.insert(process);
@@ -276,14 +278,14 @@ impl Truth {
 
     /// Records that a connection has ended cleanly.
     pub(in crate::relay::simulation) fn stopped(&mut self, process: usize) {
-        self.tell(|| format!("  process {process} has drained"));
+        self.report(|| format!("  process {process} has drained"));
         if let Some(event) = self.handed_over.get(&process).copied() {
             self.clean = Some(Clean { event, connected: BTreeSet::new() });
         }
     }
 
     /// Forgets what is written.
-    pub(in crate::relay::simulation) fn begin_anew(&mut self) {
+    pub(in crate::relay::simulation) fn start_over(&mut self) {
         self.clean = None;
         let events = self.events.iter().enumerate();
         self.tolerated = events.filter(|(_, event)| event.written).map(|(number, _)| number).collect();
@@ -304,14 +306,14 @@ impl Truth {
     }
 
     /// Excuses rows that were reported to the operator as missing in the stream.
-    pub(in crate::relay::simulation) fn tell_unpublished(&mut self) {
+    pub(in crate::relay::simulation) fn report_unpublished(&mut self) {
         let unpublished = |event: &&mut Event| event.row.is_some_and(|row| row.unpublished);
         self.events.iter_mut().filter(unpublished).for_each(|event| event.excused = true);
     }
 
     /// Records that a position is in its topic.
     pub(in crate::relay::simulation) fn kept(&mut self, kept: Kept) {
-        self.tell(|| format!("  {kept:?} is in its topic"));
+        self.report(|| format!("  {kept:?} is in its topic"));
         if self.position.as_ref().is_none_or(|before| kept.counts_after(before)) {
             self.position = Some(kept);
         }

@@ -82,7 +82,7 @@ impl Wal {
         if catalog.tables == before {
             return;
         }
-        truth.tell(|| format!("  {ddl:?} at {}: {catalog:?}", self.end));
+        truth.report(|| format!("  {ddl:?} at {}: {catalog:?}", self.end));
         truth.altered(&catalog, self.captured_by);
         self.set_catalog(catalog);
     }
@@ -95,7 +95,7 @@ impl Wal {
             .filter(|oid| catalog.get(**oid).is_some_and(|table| catalog.published(table).is_none()));
         let missing: Vec<Oid> = missing.copied().collect();
         if !missing.is_empty() {
-            truth.tell(|| format!("  {missing:?} are published"));
+            truth.report(|| format!("  {missing:?} are published"));
             catalog.members.extend(missing);
             self.set_catalog(catalog);
         }

@@ -115,7 +115,7 @@ impl Server {
 
     /// Sends a few messages, and reads the client's updates.
     pub(in crate::relay::simulation) fn act(&mut self, rng: &mut Rng, truth: &mut Truth) {
-        self.hear(truth);
+        self.read_updates(truth);
         let Some(sender) = self.sender.as_mut().filter(|sender| !sender.wire.borrow().closed) else { return };
         for _ in 0..rng.usize(0..8) {
             match rng.u8(..) < 40 {
@@ -126,14 +126,14 @@ impl Server {
     }
 
     /// Reads updates, and checks L4 of the task: no position beyond what was sent.
-    pub(in crate::relay::simulation) fn hear(&mut self, truth: &mut Truth) {
+    pub(in crate::relay::simulation) fn read_updates(&mut self, truth: &mut Truth) {
         let Some(sender) = &mut self.sender else { return };
         let has_heard = !sender.wire.borrow().updates.is_empty();
         for flushed in sender.wire.borrow_mut().updates.drain(..) {
             if flushed > sender.sent {
                 truth.violate(format!("L6: {flushed} is confirmed, {} was sent", sender.sent));
             }
-            truth.tell(|| format!("  {flushed} is confirmed"));
+            truth.report(|| format!("  {flushed} is confirmed"));
             if flushed > self.confirmed {
                 truth.is_to_be_confirmed(flushed);
             }
@@ -149,7 +149,7 @@ impl Server {
     /// them from the table, as an operator would.
     pub(in crate::relay::simulation) fn mend_publication(&mut self, tables: &[Oid], truth: &mut Truth) {
         self.wal.publish(tables, truth);
-        truth.tell_unpublished();
+        truth.report_unpublished();
         self.told = self.wal.pieces.len();
         self.wal.set_published(true);
     }
@@ -175,12 +175,12 @@ impl Server {
             wire.bytes.truncate(rng.usize(0..=bytes));
             wire.updates.truncate(rng.usize(0..=updates));
         }
-        self.let_go(truth);
+        self.release(truth);
     }
 
     /// Disconnects the client of the slot.
-    pub(in crate::relay::simulation) fn let_go(&mut self, truth: &mut Truth) {
-        self.hear(truth);
+    pub(in crate::relay::simulation) fn release(&mut self, truth: &mut Truth) {
+        self.read_updates(truth);
         if let Some(sender) = self.sender.take() {
             sender.wire.borrow_mut().closed = true;
         }

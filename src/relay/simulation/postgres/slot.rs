@@ -62,7 +62,7 @@ impl Server {
         if self.is_in_use() || self.dropped {
             return;
         }
-        self.let_go(truth);
+        self.release(truth);
         match meddling {
             Meddling::Advance => {
                 let ends = self.wal.pieces.iter().map(super::wal::Piece::end);
@@ -73,7 +73,7 @@ impl Server {
             Meddling::Drop => self.dropped = true,
             Meddling::MakeAgain => self.make_slot(),
         }
-        truth.tell(|| format!("somebody: {meddling:?}, the slot stands at {}", self.confirmed));
+        truth.report(|| format!("somebody: {meddling:?}, the slot stands at {}", self.confirmed));
     }
 
     pub(in crate::relay::simulation) fn make_slot(&mut self) {

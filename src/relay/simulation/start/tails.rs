@@ -29,7 +29,7 @@ pub(in crate::relay::simulation) fn read(
         let back = if rng.u8(..) < 50 { rng.usize(0..=log.len()) } else { log.len() };
         seen.extend(log.iter().rev().take(back).map(|event| (partition, *event)));
     }
-    truth.tell(|| format!("  process {process} finds {seen:?} in topic {topic}"));
+    truth.report(|| format!("  process {process} finds {seen:?} in topic {topic}"));
     let mut take = |truth: &Truth, position: usize, event: usize| {
         let text = truth.positions.get(&position).map(Vec::as_slice);
         found.take(text, || truth.fingerprint(event));

@@ -88,7 +88,7 @@ impl Takeover {
         // The real bound leaves room for a page, which is much here.
         let is_ahead = |state: &State| world.server.went_back > 0 && state.place.furthest() > begins.wal_end;
         if state.as_ref().is_some_and(is_ahead) {
-            coordinator.begin_anew(&mut kafka.truth);
+            coordinator.start_over(&mut kafka.truth);
             return None;
         }
         let known = state.map(|mut state| {
@@ -104,7 +104,7 @@ impl Takeover {
             None => Known::nothing(self.now),
             Some(Ok(known)) => known,
             Some(Err(_)) if world.server.went_back > 0 => {
-                coordinator.begin_anew(&mut kafka.truth);
+                coordinator.start_over(&mut kafka.truth);
                 return None;
             }
             Some(Err(error)) => {

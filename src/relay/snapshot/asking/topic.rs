@@ -109,7 +109,7 @@ pub(super) async fn decided(mut open_transactions: OpenTransactions) {
         open_transactions = back;
         match outcome {
             Ok(()) => return,
-            Err(error) if began.elapsed() >= UNDECIDED_GRACE => open_transactions.tell(&error),
+            Err(error) if began.elapsed() >= UNDECIDED_GRACE => open_transactions.report(&error),
             Err(_) => {}
         }
         sleep(INTERVAL).await;

@@ -46,7 +46,7 @@ impl ActivateTracingSpan {
             // A context of another type cannot be read.
             Some(_) => Some(""),
         };
-        let (table, moment) = told(&record.value);
+        let (table, moment) = row_moment(&record.value);
         let Some(begun) = self.tracer.begin(&self.rules, context, &table, moment) else { return record };
         record.headers.retain(|header| !is_of_trace(&header.name));
         for (name, text) in begun.headers() {
@@ -69,7 +69,7 @@ impl Transform for ActivateTracingSpan {
 }
 
 /// Returns the table of a change event, and the times, operation, LSN and transaction of its row.
-fn told(event: &Datum<'_>) -> (Arc<str>, RowMoment) {
+fn row_moment(event: &Datum<'_>) -> (Arc<str>, RowMoment) {
     let source =
         |name: &str| member(event, "source").and_then(|(schema, source)| field(schema, source, name));
     let integer = |value: Option<&Value<'_>>| match value {

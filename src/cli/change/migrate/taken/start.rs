@@ -44,5 +44,5 @@ pub(in crate::cli::change::migrate) async fn start(
         .said(format!("{} continues at the position of {from}", site.name()))
         .next(args.target.in_commands(&first_run(&site.parts, &site.sql).await?))
         .undo(args.target.in_commands("outboxd migrate rollback TARGET"));
-    Ok(outcome.tell(args.json))
+    Ok(outcome.report(args.json))
 }

@@ -65,7 +65,7 @@ impl Inside {
                     }
                     self.change(field, schema, value, change)?;
                 }
-                *entries = made_anew(std::mem::take(entries));
+                *entries = in_map_order(std::mem::take(entries));
                 Ok(())
             }
             _ => Ok(()),
@@ -89,7 +89,7 @@ fn null_in_map(field: &str) -> Problem {
 }
 
 /// Sorts entries in the order of a Java map into which they are inserted one by one.
-fn made_anew<'a>(entries: Vec<(Value<'a>, Value<'a>)>) -> Vec<(Value<'a>, Value<'a>)> {
+fn in_map_order<'a>(entries: Vec<(Value<'a>, Value<'a>)>) -> Vec<(Value<'a>, Value<'a>)> {
     if entries.iter().all(|(key, _)| matches!(key, Value::Str(_))) {
         return in_order(entries, Made::Empty, |(key, _)| match key {
             Value::Str(key) => key,

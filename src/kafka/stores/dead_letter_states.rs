@@ -19,9 +19,9 @@ const UNDECIDED_PATIENCE: Duration = Duration::from_secs(40);
 
 /// The compacted topic, of one partition, in which it stands what became of each dead letter.
 #[derive(Debug, Clone)]
-pub(crate) struct LetterStates(CompactedTopic);
+pub(crate) struct DeadLetterStates(CompactedTopic);
 
-impl LetterStates {
+impl DeadLetterStates {
     /// The partition to write to.
     pub(crate) const PARTITION: i32 = PARTITION;
 
@@ -102,7 +102,7 @@ impl LetterStates {
 
     fn failed(&self, doing: &'static str, error: &KafkaError, patience: Duration) -> Error {
         let (topic, refused) = (self.0.name.clone(), is_forbidden(error));
-        self.0.unreachable(error, patience).unwrap_or_else(|| Error::LetterStates {
+        self.0.unreachable(error, patience).unwrap_or_else(|| Error::DeadLetterStates {
             doing,
             topic,
             reason: reason(error),
