@@ -89,7 +89,7 @@ mod tests {
     use crate::cli::run::assemble::AssembleError;
 
     #[test]
-    fn a_script_has_the_error_its_cure_and_the_exit_code() {
+    fn a_script_has_the_error_its_fix_and_the_exit_code() {
         let error = AssembleError::NoConfiguration;
         let expected = json!({
             "error": error.to_string(), "because": [], "fix": error.cure(), "class": "configuration", "code": 2,

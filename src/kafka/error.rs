@@ -403,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_setting_is_told_without_its_value() {
+    fn a_refused_setting_is_reported_without_its_value() {
         let (reason, key) = ("Configuration property \"ssl.key.pem\" is not usable", "ssl.key.pem");
         let refused = RDKafkaConfRes::RD_KAFKA_CONF_INVALID;
         let error = KafkaError::ClientConfig(refused, reason.into(), key.into(), "hunter2".into());
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn why_kafka_cannot_be_reached_is_told_without_the_librarys_states() {
+    fn why_kafka_cannot_be_reached_is_reported_without_the_librarys_states() {
         let reason = "127.0.0.1:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused (after 0ms in state CONNECT, 1 \
                       identical error(s) suppressed)";
         let error = |seconds| {

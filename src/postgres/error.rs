@@ -391,7 +391,7 @@ mod tests {
     const REFUSALS: &str = include_str!("cases/refusals.tsv");
 
     #[test]
-    fn what_the_server_refuses_is_tried_again_or_told_with_its_cure() {
+    fn what_the_server_refuses_is_tried_again_or_reported_with_its_fix() {
         for line in REFUSALS.lines().skip(1) {
             let [doing, code, message, class, exit, cure] = line.split('\t').collect::<Vec<_>>()[..] else {
                 panic!("{line}");

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_tells_where_it_stands() {
+    fn each_row_has_its_place() {
         let data = r#"{"data-collections":["a","b"],"type":"blocking","additional-conditions":[{"data-collection":"b","filter":"select 1"}]}"#;
         let Ok(Signal { action: Action::ExecuteSnapshot(request), .. }) =
             Signal::parse("s", "execute-snapshot", Some(data))
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_row_of_all_is_told_as_such_when_the_last_tables_have_none() {
+    fn the_last_row_of_all_is_reported_as_such_when_the_last_tables_have_none() {
         let request = |tables: [&str; 4]| SnapshotRequest {
             kind: crate::signal::SnapshotKind::Blocking,
             collections: tables.map(str::to_owned).to_vec(),
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_read_as_listed_and_told_as_debezium_tells_them() {
+    fn tables_are_read_as_listed_and_reported_as_debezium_reports_them() {
         let request = SnapshotRequest {
             kind: crate::signal::SnapshotKind::Blocking,
             collections: ["a", "b", "c"].map(str::to_owned).to_vec(),

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_signal_is_told() {
+    fn what_is_no_signal_is_reported() {
         let cases = [
             ("execute-snapshot", Some("not json"), SignalError::NotJson),
             ("execute-snapshot", None, SignalError::Member("data-collections")),

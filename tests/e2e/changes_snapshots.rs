@@ -171,7 +171,7 @@ fn states(db: &Outbox, table: &str) -> (BTreeMap<i64, i64>, BTreeMap<i64, usize>
 }
 
 #[test]
-fn a_snapshot_that_was_killed_goes_on_where_it_was() {
+fn a_snapshot_that_was_killed_continues_where_it_was() {
     // A server of its own: rows count as written since the first snapshot if any transaction of the server was open then.
     let server = start(18);
     let db = Outbox::create_bare(
@@ -235,12 +235,12 @@ fn a_snapshot_that_was_killed_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_snapshot_that_was_killed_twice_goes_on_where_it_was_each_time() {
+fn a_snapshot_that_was_killed_twice_continues_where_it_was_each_time() {
     kill_twice(&[]);
 }
 
 #[test]
-fn a_snapshot_that_was_killed_goes_on_with_exactly_once_too() {
+fn a_snapshot_that_was_killed_continues_with_exactly_once_too() {
     kill_twice(&[("exactly.once.support", "required")]);
 }
 

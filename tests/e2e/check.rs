@@ -159,7 +159,7 @@ fn what_exactly_once_needs_is_looked_at() {
 }
 
 #[test]
-fn a_slot_that_was_moved_is_told_before_the_start() {
+fn a_slot_that_was_moved_is_reported_before_the_start() {
     let db = Outbox::create(postgres18());
     let relay = Relay::start(&db.config(kafka()));
     db.wait_until_streaming();
@@ -191,7 +191,7 @@ fn a_dead_postgres_leaves_kafka_to_be_checked_and_the_other_way_round() {
 }
 
 #[test]
-fn generated_columns_that_no_stream_has_are_told() {
+fn generated_columns_that_no_stream_has_are_reported() {
     let db = Outbox::create_bare(
         postgres18(),
         "CREATE TABLE a (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED);
@@ -221,7 +221,7 @@ fn generated_columns_that_no_stream_has_are_told() {
 }
 
 #[test]
-fn a_role_without_rights_is_told_what_it_lacks() {
+fn a_role_without_rights_gets_the_names_of_the_missing_rights() {
     let db = Outbox::create(postgres15());
     let role = format!("{}_plain", db.name());
     db.execute(&format!("CREATE ROLE {role} LOGIN"));
@@ -248,7 +248,7 @@ fn a_role_without_rights_is_told_what_it_lacks() {
 }
 
 #[test]
-fn columns_publication_and_slot_that_do_not_fit_are_all_told_at_once() {
+fn columns_publication_and_slot_that_do_not_fit_are_all_reported_at_once() {
     let db = Outbox::create_with(postgres18(), Columns::SnakeCase);
     let name = db.name();
     db.execute("ALTER TABLE outbox ALTER COLUMN aggregate_id DROP NOT NULL");
@@ -269,7 +269,7 @@ fn columns_publication_and_slot_that_do_not_fit_are_all_told_at_once() {
 }
 
 #[test]
-fn partitions_that_are_not_in_the_wal_and_tables_that_are_nearly_captured_are_told() {
+fn partitions_that_are_not_in_the_wal_and_tables_that_are_nearly_captured_are_reported() {
     let columns = "id uuid, aggregatetype text, aggregateid text, type text, payload jsonb";
     let db = Outbox::create_bare(
         postgres18(),
@@ -302,7 +302,7 @@ fn partitions_that_are_not_in_the_wal_and_tables_that_are_nearly_captured_are_to
 
 /// Reasons why the change events of a table are incomplete, out of order, or missing; each fix is tried.
 #[test]
-fn keys_and_replica_identities_are_told() {
+fn keys_and_replica_identities_are_reported() {
     for server in [postgres15(), postgres18()] {
         let db = Outbox::create_bare(
             server,
@@ -357,7 +357,7 @@ fn a_running_outboxd_is_a_warning() {
 }
 
 #[test]
-fn other_slots_of_the_database_are_told() {
+fn other_slots_of_the_database_are_reported() {
     let db = Outbox::create(postgres18());
     let config = db.config(kafka());
     let [read, forgotten] = ["read", "forgotten"].map(|name| format!("{}_{name}", db.name()));
@@ -378,7 +378,7 @@ fn other_slots_of_the_database_are_told() {
 }
 
 #[test]
-fn every_mistake_of_the_configuration_is_told() {
+fn every_mistake_of_the_configuration_is_reported() {
     let db = Outbox::create(postgres18());
     let config = with(db.config(kafka()), &[("slot.nam", "x"), ("database.port", "many")]);
     let report = Report::of(&config);

@@ -35,7 +35,7 @@ fn eager(db: &Outbox, more: &[(&str, &str)]) -> Config {
 }
 
 #[test]
-fn what_somebody_has_locked_and_what_is_young_stays() {
+fn what_another_client_has_locked_and_what_is_young_stays() {
     let server = start(15);
     let db = Outbox::create(&server);
     db.execute("ALTER TABLE outbox ADD COLUMN created_at timestamptz NOT NULL DEFAULT now()");
@@ -164,7 +164,7 @@ fn while_a_standby_is_behind_nothing_is_taken_away() {
 /// A session writes to a partition while its rows are moved into the archive: it waits for some of them, and not for
 /// all.
 #[test]
-fn while_somebody_wants_to_write_to_a_partition_it_is_not_moved_into_a_table() {
+fn while_another_client_wants_to_write_to_a_partition_it_is_not_moved_into_a_table() {
     let server = start(15);
     let db = Outbox::create_bare(
         &server,

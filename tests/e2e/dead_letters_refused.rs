@@ -127,7 +127,7 @@ fn what_is_too_large_there_too_leaves_its_value_behind() {
 
 /// A letter without an id is about a row without one, or about a table that only its topic can name.
 #[test]
-fn cleanup_takes_nothing_of_a_table_that_a_letter_without_a_value_may_be_about() {
+fn cleanup_deletes_nothing_of_a_table_that_a_dead_letter_without_a_value_may_refer_to() {
     let schema =
         "CREATE TABLE outbox (id uuid, aggregatetype text, aggregateid text, type text, payload jsonb);
                   CREATE TABLE second (LIKE outbox)";
@@ -279,7 +279,7 @@ fn a_row_of_a_snapshot_that_is_too_large_goes_there() {
 }
 
 #[test]
-fn a_snapshot_goes_on_behind_rows_that_are_too_large() {
+fn a_snapshot_continues_behind_rows_that_are_too_large() {
     let db = Outbox::create(postgres18());
     let topic = db.topic("order");
     kafka().create_topic(&topic, 1, &[("max.message.bytes", "200000")]);

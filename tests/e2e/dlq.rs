@@ -23,7 +23,7 @@ const USAGE: i32 = 2;
 const PRECONDITION: i32 = 3;
 
 #[test]
-fn letters_of_every_dialect_go_back_as_they_were() {
+fn dead_letters_of_every_dialect_go_back_as_they_were() {
     for dialect in dialects() {
         let dlq = Dlq::new(kafka());
         let original = dlq.original("k", "v");
@@ -65,7 +65,7 @@ fn a_dry_run_changes_nothing_and_says_what_would_be() {
 }
 
 #[test]
-fn filters_choose_and_each_letter_is_settled_once() {
+fn filters_choose_and_each_dead_letter_is_settled_once() {
     let dlq = Dlq::new(kafka());
     for n in 0..6 {
         let mut letter = outboxd(&dlq, n, &format!("k{n}"), "v");
@@ -96,7 +96,7 @@ fn filters_choose_and_each_letter_is_settled_once() {
 }
 
 #[test]
-fn a_replay_killed_in_the_middle_goes_on_where_it_was() {
+fn a_replay_killed_in_the_middle_continues_where_it_was() {
     const COUNT: usize = 600;
     let dlq = Dlq::new(kafka());
     let letters: Vec<_> = (0..COUNT)
@@ -166,7 +166,7 @@ fn an_interrupted_replay_leaves_the_rest_open_and_no_transaction_behind() {
 }
 
 #[test]
-fn letters_of_a_key_go_in_the_order_of_their_origin() {
+fn dead_letters_of_a_key_go_in_the_order_of_their_origin() {
     let dlq = Dlq::new(kafka());
     for (offset, key, value) in [(20, "a", "a2"), (5, "b", "b"), (10, "a", "a1"), (30, "a", "a3")] {
         dlq.write(&outboxd(&dlq, offset, key, value));
@@ -218,7 +218,7 @@ fn what_kafka_does_not_take_is_held_back_and_the_rest_is_sent() {
 }
 
 #[test]
-fn a_letter_without_an_origin_is_shown_and_goes_where_it_is_told() {
+fn a_dead_letter_without_an_origin_is_shown_and_sent_to_the_named_topic() {
     let dlq = Dlq::new(kafka());
     dlq.write(&Letter::new("k", "v"));
     let (exit, page, _) = dlq.run("show", &["0"]);
@@ -242,7 +242,7 @@ fn a_letter_without_an_origin_is_shown_and_goes_where_it_is_told() {
 }
 
 #[test]
-fn what_a_topic_made_anew_has_is_not_taken_for_done() {
+fn what_a_topic_created_again_has_is_not_taken_for_done() {
     let kafka = Kafka::start();
     let dlq = Dlq::new(&kafka);
     dlq.write(&outboxd(&dlq, 1, "k", "old"));
@@ -293,7 +293,7 @@ fn imported(line: &Value) -> Contents {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     let dlq = Dlq::new(kafka());
     kafka().create_topic(&format!("{}-wide", dlq.topic), 3, &[]);
     let wide = format!("{}-wide", dlq.topic);

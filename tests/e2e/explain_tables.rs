@@ -49,7 +49,7 @@ fn each_record_of_a_key_says_what_happened_to_its_row() {
 }
 
 #[test]
-fn a_version_of_a_row_that_no_record_tells_is_told() {
+fn a_version_of_a_row_that_no_record_has_is_reported() {
     let db = Outbox::create_bare(postgres18(), "CREATE TABLE customers (id int PRIMARY KEY, name text)");
     kafka().create_topic(&topic(&db, "customers"), 1, &[]);
     db.execute("INSERT INTO customers VALUES (3, 'there before')");

@@ -83,7 +83,7 @@ fn read(client: &mut TcpStream, head: usize) -> std::io::Result<Vec<u8>> {
 }
 
 #[test]
-fn whoever_is_no_postgres_is_refused_in_words_that_help() {
+fn a_server_that_is_no_postgres_is_refused_in_words_that_help() {
     let plain = |bytes: Vec<u8>| Impostor { tls: b"N", answers: vec![Answer::Bytes(bytes)] };
     let pooler = b"SFATAL\0C08P01\0Munsupported startup parameter: replication\0\0";
     let sasl = authentication(10, b"SCRAM-SHA-256\0\0");

@@ -208,7 +208,7 @@ fn outboxd_does_not_overtake_a_poller() {
 
 /// The rows of the lost slot are outboxd's: the poller skips them, and another slot does not have them.
 #[test]
-fn a_start_does_not_go_on_with_another_slot() {
+fn a_start_does_not_continue_with_another_slot() {
     let ground = Ground::build(postgres15(), STATUS);
     let db = &ground.db;
     ground.insert("42");
@@ -227,7 +227,7 @@ fn a_start_does_not_go_on_with_another_slot() {
 }
 
 #[test]
-fn a_slot_that_somebody_has_given_up_to_make_is_made() {
+fn a_slot_whose_creation_was_given_up_is_created() {
     // Of its own: no other transaction is waited for.
     let server = start(15);
     let ground = Ground::build(&server, STATUS);

@@ -106,7 +106,7 @@ fn a_stop_for_an_unlogged_partition_is_remembered() {
 
 /// An immediate restart must not make a row that was never sent look sent.
 #[test]
-fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_somebody_acts() {
+fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_the_operator_acts() {
     let (db, mut relay) = streaming(postgres18());
     execute(&db, "ALTER PUBLICATION $name SET TABLE outbox WHERE (type = 'none')");
     insert(&db, 2);
@@ -150,7 +150,7 @@ fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_somebody_acts(
 }
 
 #[test]
-fn a_stop_is_not_shown_of_a_database_that_was_made_anew() {
+fn a_stop_is_not_shown_of_a_database_that_was_created_again() {
     let (db, mut relay) = streaming(postgres18());
     execute(&db, "ALTER PUBLICATION $name SET TABLE outbox WHERE (type = 'none')");
     refused(&mut relay, "filtered", &["row filter", "snapshot.mode=always"]);
@@ -191,7 +191,7 @@ fn rows_older_than_the_publication_are_refused_with_the_way_out() {
 
 /// PostgreSQL 18 reports it in a warning only, which the role's own setting would suppress.
 #[test]
-fn a_publication_that_was_away_is_noticed_whatever_the_role_wants_to_hear() {
+fn a_publication_that_was_away_is_noticed_with_any_message_level_of_the_role() {
     let db = Outbox::create(postgres18());
     execute(&db, "ALTER ROLE CURRENT_USER IN DATABASE $name SET client_min_messages = 'error'");
     let relay = Relay::start(&no_snapshot(&db));

@@ -122,7 +122,7 @@ fn a_slot_about_to_be_lost_is_an_error_and_a_lost_one_ends_the_relay() {
 }
 
 #[test]
-fn a_slot_that_is_lost_under_the_relay_is_made_anew_when_that_is_wanted() {
+fn a_slot_that_is_lost_under_the_relay_is_created_again_when_that_is_wanted() {
     let mut stuck = Stuck::new(18, &[("slot.recovery", "snapshot"), ("snapshot.mode", "no_data")]);
     stuck.fill_until("unreserved");
     stuck.db.execute("CHECKPOINT");

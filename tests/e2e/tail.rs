@@ -149,7 +149,7 @@ fn top_draws_on_a_terminal_until_q_is_typed() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_named_with_the_cure() {
+fn what_cannot_be_followed_is_named_with_the_fix() {
     let servers = kafka().bootstrap();
     let missing = ["tail", "--bootstrap-servers", &servers, "--topic", "no.such.topic"];
     let away = ["tail", "--bootstrap-servers", "127.0.0.1:1", "--topic", "t"];

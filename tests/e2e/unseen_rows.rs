@@ -277,7 +277,7 @@ fn a_partition_whose_rows_never_reach_the_wal_is_refused() {
 
 /// Row 11, and the other exclusions of a publication.
 #[test]
-fn a_publication_that_leaves_out_more_while_the_relay_streams_ends_it() {
+fn a_publication_that_excludes_more_while_the_relay_streams_ends_it() {
     let cases = [
         ("SET TABLE outbox WHERE (type <> 'Numbered')", "row filter"),
         ("SET TABLE outbox (id, aggregatetype, aggregateid, type, payload)", "column list"),

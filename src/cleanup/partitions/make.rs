@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn why_a_partition_was_not_made_is_told_unless_the_connection_is_gone() {
+    fn why_a_partition_was_not_made_is_reported_unless_the_connection_is_gone() {
         for (code, default, expected) in [
             ("57014", Some("outbox_default"), Some("a CHECK constraint on outbox_default")),
             ("57014", None, Some("outboxd.cleanup.statement.timeout.ms")),

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_regular_pattern_goes_on() {
+    fn a_regular_pattern_continues() {
         let cases: [(Partitions, [&str; 2]); 9] = [
             (
                 &[("o_20260131", "2026-01-31", "2026-02-01"), ("o_20260130", "2026-01-30", "2026-01-31")],

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once() {
+    fn all_mistakes_are_reported_at_once() {
         assert!(assembled("").is_ok());
         for line in include_str!("../cases/mistakes.tsv").lines().skip(1) {
             let (settings, told) = line.split_once('\t').unwrap();
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_no_converter_has_is_told() {
+    fn an_option_that_no_converter_has_is_reported() {
         let notices = |settings: &str| -> Vec<String> {
             let notices = assembled(settings).unwrap().notices;
             let of_converters = notices.iter().filter(|notice| notice.keys[0].contains(".converter."));
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_has_its_cure() {
+    fn each_mistake_has_its_fix() {
         let error =
             assembled("slot.nam=a ; qqqqqqqqqq=b ; transforms.outbox.route.by.feild=x ; column.whitelist=x ; value.converter=AvroConverter")
                 .unwrap_err();

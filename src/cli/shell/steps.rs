@@ -274,7 +274,7 @@ SET x = 1;
     }
 
     #[test]
-    fn who_may_not_is_told_everything_that_remains() {
+    fn without_rights_all_remaining_steps_are_listed() {
         let source = Box::new(postgres::Error::Standby);
         let error = StepError::NoRight { role: "app".to_owned(), remaining: steps().split_off(1), source };
         assert_eq!(error.to_string(), "role \"app\" may not do this: CREATE TABLE t (");

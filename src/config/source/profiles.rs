@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_the_active_profile_win_and_those_of_others_are_told() {
+    fn keys_of_the_active_profile_win_and_those_of_others_are_reported() {
         let keys = ["%prod.a", "a", "%dev.a", "%{dev,stage}.b", "b"];
         let cases = [
             (None, "a=1 b=4 a=0", "%dev.a, %{dev,stage}.b"),

@@ -63,7 +63,7 @@ mod tests {
     use crate::wal::Lsn;
 
     #[test]
-    fn the_runway_is_told_in_hours() {
+    fn the_runway_is_reported_in_hours() {
         let begin = Instant::now();
         let end = begin + Duration::from_secs(100);
         let (metrics, status) = (Metrics::new(&ConfigInfo::default()), Status::new(Limits::default(), begin));

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_since_is_told_once_with_its_last_offset() {
+    fn what_has_come_since_is_reported_once_with_its_last_offset() {
         let mut ends = LogEnds::default();
         ends.advance("a", 0, 1).unwrap();
         assert_eq!(ends.take_changes(), [], "nobody asked for it");

@@ -124,7 +124,7 @@ mod tests {
     use crate::error::{Diagnose as _, Exit};
 
     #[test]
-    fn a_refusal_is_told_with_the_statement() {
+    fn a_refusal_is_reported_with_the_statement() {
         let told = |code: &str, message: &str| {
             let (code, message) = (code.to_owned(), message.to_owned());
             let source = Box::new(ServerError { code, message, ..ServerError::default() });

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_tells_how_chunks_are_told() {
+    fn the_version_decides_how_chunks_are_read() {
         let cases = [
             ("2.26.1", Some(false)),
             ("2.29.0", Some(true)),

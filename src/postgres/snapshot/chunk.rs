@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_a_shorter_key_does_not_tell_apart_are_read_again() {
+    fn rows_that_a_shorter_key_does_not_distinguish_are_read_again() {
         let order = order(&[("v", true), ("id", true)]);
         let query = ChunkQuery { table: "t".to_owned(), columns: &[], order: &order, filter: None };
         let (after, end) = (key(&[Some("5")]), key(&[Some("9")]));

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn each_worsening_is_told_once_and_the_end_when_it_lasts() {
+    fn each_worsening_is_reported_once_and_the_end_when_it_lasts() {
         let mut guard = guard();
         let mut look = |status, megabytes, safe| guard.look(&facts(status, megabytes * MB, safe)).1;
         assert_eq!(look("reserved", 1, None), None);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cure_is_that_of_the_cause() {
+    fn the_fix_is_that_of_the_cause() {
         let behind = facts("extended", 100, Some(1));
         assert!(cure(&behind, Some(Duration::from_secs(7)), false).starts_with("Kafka is slow or away"));
         assert!(cure(&behind, None, false).contains("max_slot_wal_keep_size"));

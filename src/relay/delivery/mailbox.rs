@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_room_is_left_out_and_the_oldest_is_first() {
+    fn what_has_no_room_is_excluded_and_the_oldest_is_first() {
         let woken = Arc::new(Mutex::new(0));
         let count = Arc::clone(&woken);
         let mailbox = Mailbox::new(move || *count.lock().unwrap() += 1);

@@ -50,7 +50,7 @@ mod tests {
     use crate::wal::Lsn;
 
     #[test]
-    fn only_what_the_user_chose_is_passed_over() {
+    fn only_what_the_user_chose_is_skipped() {
         use ProcessingFailure::{Fail, Skip, Warn};
         let cases = [
             (false, Fail, false, false),

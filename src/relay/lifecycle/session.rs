@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_server_hears_from_us_three_times_within_its_patience() {
+    fn the_server_gets_three_status_updates_within_its_patience() {
         let wanted = Duration::from_secs(10);
         let expected =
             [(0, 10_000), (-1, 10_000), (60_000, 10_000), (30_000, 10_000), (3_000, 1_000), (1, 1)];

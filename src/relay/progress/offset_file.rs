@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_told() {
+    fn a_folder_that_cannot_be_written_is_reported() {
         // No process may create files there, not even root.
         let path = Path::new("/proc/outboxd-offsets.dat");
         let error = write(path, &key(), "{}".to_owned()).unwrap_err();

@@ -197,7 +197,7 @@ fn a_stop_that_waits_is_kept() {
 }
 
 #[test]
-fn a_snapshot_tells_how_far_it_is() {
+fn a_snapshot_reports_how_far_it_is() {
     let mut world = World::new((1..=3).map(|key| (key, 0)).collect(), StoredCheckpoint::default());
     world.snapshot.apply(&signal("execute-snapshot", r#"{"data-collections":["public.a","public.b"]}"#));
     world.finish();
@@ -242,7 +242,7 @@ fn a_snapshot_is_paused_resumed_and_stopped() {
 }
 
 #[test]
-fn rows_whose_changes_tell_no_key_are_read_again() {
+fn rows_whose_changes_have_no_key_are_read_again() {
     let mut world = World::new((1..=2).map(|key| (key, 0)).collect(), StoredCheckpoint::default());
     world.snapshot.apply(&signal("execute-snapshot", EXECUTE));
     for _ in 0..4 {

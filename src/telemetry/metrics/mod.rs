@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_that_does_not_go_on_gets_older() {
+    fn a_snapshot_that_does_not_continue_gets_older() {
         let start = Instant::now();
         let status = Status::new(Limits::default(), start);
         let read = |remaining, rows| TablesRead { tables: 2, remaining, rows, ..TablesRead::default() };

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_of_kafka_is_told_after_a_few_seconds_and_once() {
+    fn silence_of_kafka_is_reported_after_a_few_seconds_and_once() {
         use std::time::Duration;
 
         use crate::telemetry::status::Progress;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn new_tables_that_are_not_published_are_told_with_the_statement() {
+    fn new_tables_that_are_not_published_are_reported_with_the_statement() {
         let status = Status::streaming(Instant::now());
         let told = |tables: usize| {
             let tables: Vec<_> = (0..tables).map(|number| format!("\"public\".\"t{number}\"")).collect();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catalog_that_cannot_be_looked_at_is_told_while_rows_stream() {
+    fn a_catalog_that_cannot_be_looked_at_is_reported_while_rows_stream() {
         let start = Instant::now();
         let status = Status::streaming(start);
         status.seen(CatalogLook::Publication, start);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_is_first_and_each_has_its_cure() {
+    fn the_worst_is_first_and_each_has_its_fix() {
         let now = Instant::now();
         let status = Status::streaming(now);
         status.warn("a table has another name".to_owned());
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_cured_is_first() {
+    fn what_can_be_fixed_is_first() {
         let now = Instant::now();
         let status = Status::streaming(now);
         status.enter(Phase::Connecting);

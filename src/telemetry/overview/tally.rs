@@ -147,7 +147,7 @@ mod tests {
     use crate::telemetry::ConfigInfo;
 
     #[test]
-    fn what_did_not_occur_is_not_told() {
+    fn what_did_not_occur_is_not_reported() {
         let metrics = Metrics::new(&ConfigInfo::default());
         assert!(dead_letters(&metrics).is_empty() && not_sent(&metrics).is_empty());
         metrics.dead_letter(DeathCause::TooLarge);

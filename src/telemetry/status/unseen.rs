@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_seen_for_long_is_told_until_it_is_seen() {
+    fn what_is_not_seen_for_long_is_reported_until_it_is_seen() {
         use CatalogLook::{NewTables, Publication, Slot};
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);

@@ -106,7 +106,7 @@ fn what_is_wrong_with_a_configuration_is_shown_with_it() {
 }
 
 #[test]
-fn a_name_that_no_slot_can_have_is_told_with_one_that_it_can() {
+fn a_name_that_no_slot_can_have_is_reported_with_one_that_it_can() {
     let own = ["-X", "database.hostname=127.0.0.1", "-X", "database.dbname=a", "-X", "database.user=a"];
     for arguments in [
         ["slot", "create", "--slot", "Orders-DB"],
@@ -206,7 +206,7 @@ fn what_is_for_debezium_server_itself_stays_there() {
 }
 
 #[test]
-fn who_cannot_be_asked_is_named_with_the_cure() {
+fn an_instance_that_does_not_answer_is_named_with_the_fix() {
     let port = unused_port().unwrap().to_string();
     let (exit, _, stderr) = run(&["status", "--http", &port]);
     assert!(exit == 1 && stderr.contains("no answer from") && stderr.contains("to fix"), "{stderr}");

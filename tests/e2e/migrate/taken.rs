@@ -203,7 +203,7 @@ fn a_slot_is_not_given_back_behind_a_crash() {
 }
 
 #[test]
-fn whoever_keeps_no_position_is_told_before_a_slot_is_given_back() {
+fn without_a_stored_position_a_warning_precedes_giving_back_a_slot() {
     let server = start(18);
     let mut shared = Shared::build(&server);
     shared.config = with(shared.config, &[("outboxd.position.topic", "")]);

@@ -140,7 +140,7 @@ mod tests {
     proptest! {
         /// Holds for any received and acknowledged positions, and any times of the updates.
         #[test]
-        fn what_is_told_never_goes_back_nor_passes_what_was_received(
+        fn what_is_reported_never_goes_back_nor_passes_what_was_received(
             steps in prop::collection::vec((any::<bool>(), 0u64..500, 0u64..30), 0..100),
         ) {
             let mut now = Instant::now();

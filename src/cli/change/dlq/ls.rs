@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_letter_without_a_time_changes_neither_the_first_nor_the_last() {
+    fn a_dead_letter_without_a_time_changes_neither_the_first_nor_the_last() {
         let mut count = Count::default();
         for when_ms in [None, Some(7), None, Some(3), Some(5), None] {
             count.add(when_ms);

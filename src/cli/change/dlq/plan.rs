@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_of_a_key_go_in_the_order_of_their_origin() {
+    fn dead_letters_of_a_key_go_in_the_order_of_their_origin() {
         let letters = vec![
             letter(0, "a", Some(20)),
             letter(1, "b", Some(5)),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_that_is_held_back_holds_its_key() {
+    fn a_dead_letter_that_is_held_back_holds_its_key() {
         let tired = Letter { replays: 2, ..letter(1, "a", Some(2)) };
         let letters = vec![letter(0, "a", Some(1)), tired, letter(2, "a", Some(3)), letter(3, "b", Some(4))];
         let plan = plan(letters, None);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_overtake_what_the_filters_leave_out_are_counted() {
+    fn dead_letters_that_overtake_what_the_filters_exclude_are_counted() {
         let left_out = Letter { selected: false, ..letter(0, "a", Some(1)) };
         let plan = plan(vec![left_out, letter(1, "a", Some(2)), letter(2, "b", Some(3))], None);
         assert_eq!((plan.order, plan.overtaking), (vec![1, 2], 1));

@@ -47,7 +47,7 @@ mod tests {
     use crate::wal::Oid;
 
     #[test]
-    fn a_position_tells_how_the_last_run_ended_unless_somebody_came_behind() {
+    fn a_position_shows_how_the_last_run_ended_unless_another_client_came_after_it() {
         let kept = |ended| {
             let mut kept = StoredPosition::of(Phase::Streaming, Lsn::new(20), Vec::new(), Oid(5));
             kept.ended = ended;

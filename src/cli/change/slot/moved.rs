@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loss_is_told_before_it_happens() {
+    fn the_loss_is_reported_before_it_happens() {
         let some = Changes {
             rows: 1214,
             transactions: 57,
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn of_another_slot_it_is_told_which_publication_is_counted() {
+    fn of_another_slot_the_counted_publication_is_reported() {
         let none = Changes { rows: 0, transactions: 0, at_least: false, first: None, last: None };
         let other = loss_text("other", false, &loss(Some(none.clone())));
         assert!(

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_shown_is_told() {
+    fn what_is_not_shown_is_reported() {
         let record = FoundRecord {
             operation: None,
             transaction: None,

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_a_slot_and_how_long_it_lives_is_told_with_what_to_do() {
+    fn the_reader_of_a_slot_and_its_runway_are_shown_with_the_fix() {
         let facts = |active_pid, wal_status: &str, safe_wal_bytes| SlotFacts {
             active_pid,
             wal_status: Some(wal_status.to_owned()),

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_a_position_from_being_kept_is_told_with_its_cure() {
+    fn what_prevents_storing_a_position_is_reported_with_its_fix() {
         let topic = Topic { name: "t".to_owned(), partitions: 1, replicas: 3, in_sync: 3, leaderless: 0 };
         let settings = |policy: &str| Settings::new([("cleanup.policy".to_owned(), policy.to_owned())]);
         let (compact, delete) = (settings("compact"), settings("delete"));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_was_moved_or_dropped_is_told_before_the_start() {
+    fn a_slot_that_was_moved_or_dropped_is_reported_before_the_start() {
         let kept = |phase| StoredPosition::of(phase, Lsn::new(100), vec![Lsn::new(300)], Oid(5));
         let at = |lsn| SlotFacts { confirmed_flush_lsn: Some(Lsn::new(lsn)), ..facts() };
         let held = SlotFacts { active_pid: Some(7), ..at(200) };
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_that_waits_for_a_person_is_told_before_the_start() {
+    fn a_stop_that_waits_for_a_person_is_reported_before_the_start() {
         let kept = StoredPosition::of(Phase::Streaming, Lsn::new(100), vec![], Oid(5));
         let kept = kept.with_stop("rows are missing", "send them");
         let facts = SlotFacts { confirmed_flush_lsn: Some(Lsn::new(100)), ..facts() };

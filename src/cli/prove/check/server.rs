@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn every_failure_has_a_cure() {
+    fn every_failure_has_a_fix() {
         let unfit = ServerFacts {
             version_num: 150_020,
             wal_level: "replica".to_owned(),

@@ -186,7 +186,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_worst_of_a_slot_is_told() {
+    fn the_worst_of_a_slot_is_reported() {
         let status = |status: &str, safe| SlotFacts {
             wal_status: Some(status.to_owned()),
             safe_wal_bytes: safe,

@@ -354,7 +354,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_unlogged_table_is_captured_and_told() {
+    fn an_unlogged_table_is_captured_and_reported() {
         let unlogged_table = TableFacts { logged: false, ..table(1) };
         let filter = TableFilter::new(&TableOptions::default()).unwrap();
         let (tables, check) = captured(&filter, &Route::Outbox(router()), false, &[unlogged_table]);
@@ -364,7 +364,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_unlogged_table_that_nothing_names_is_told_and_not_captured() {
+    fn an_unlogged_table_that_nothing_names_is_reported_and_not_captured() {
         let all = [TableFacts { logged: false, ..table(1) }, table(2)];
         let filter = TableFilter::new(&TableOptions::default()).unwrap().of_changes();
         let (tables, check) = captured(&filter, &Route::Outbox(router()), false, &all);
@@ -374,7 +374,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn tables_that_are_nearly_captured_are_told() {
+    fn tables_that_are_nearly_captured_are_reported() {
         let table_include = vec!["public.outbox".to_owned()];
         let table_exclude = vec!["public.archive".to_owned()];
         let options = TableOptions { table_include, table_exclude, ..TableOptions::default() };
@@ -410,7 +410,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn columns_that_may_be_null_are_told() {
+    fn columns_that_may_be_null_are_reported() {
         let columns = [("id", true), ("aggregateid", false), ("payload", false), ("aggregatetype", false)];
         let columns = columns.map(|(name, not_null)| column(name, not_null));
         let outbox = bind(&router(), &table(1), columns.to_vec()).0.unwrap();

@@ -355,7 +355,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn topics_that_are_alike_are_told_together_when_they_are_many() {
+    fn topics_that_are_alike_are_reported_together_when_they_are_many() {
         let targets: Vec<_> = (0..=EACH_MAX)
             .map(|number| Target { topic: format!("t{number}"), key_may_be_null: number == 3 })
             .collect();

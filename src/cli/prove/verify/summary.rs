@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slot_is_told_when_a_row_may_be_unsent() {
+    fn the_slot_is_reported_when_a_row_may_be_unsent() {
         let unsent = |rows| Tally { unsent: rows, ..Tally::default() };
         let with_outbox =
             |rows| Summary { outbox: Some(Box::new(summary(unsent(rows)))), ..summary(unsent(0)) };

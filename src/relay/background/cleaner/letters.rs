@@ -201,7 +201,7 @@ mod tests {
     use crate::relay::capture::captured::route;
 
     #[test]
-    fn a_letter_says_what_it_is_about_by_its_id_or_its_topic() {
+    fn a_dead_letter_refers_to_its_row_by_id_or_topic() {
         let header = |name, value: Option<&'static str>| Header { name, value: value.map(str::as_bytes) };
         let cases = [
             (vec![header("id", Some("7"))], Letter::Id("7".to_owned())),
@@ -220,7 +220,7 @@ mod tests {
 
     /// Counts each dead letter that may refer to the table, and no other.
     #[test]
-    fn letters_for_topics_of_other_tables_do_not_count() {
+    fn dead_letters_for_topics_of_other_tables_do_not_count() {
         let route = route();
         let router = route.outbox().unwrap();
         let of = |letters: &[Letter]| {

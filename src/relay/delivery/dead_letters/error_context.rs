@@ -168,7 +168,7 @@ mod tests {
     use crate::wal::Lsn;
 
     #[test]
-    fn the_headers_are_connects_and_tell_where_the_event_is() {
+    fn the_headers_are_connects_and_have_the_position_of_the_event() {
         let position = EventPosition::new(Lsn::new(0x1_0000_0010), Lsn::new(0x1_0000_0008), 3);
         let (table, column) = ("public.outbox".to_owned(), "aggregatetype".to_owned());
         let source = Box::new(RouteError::NullRoute { table: table.clone(), column });

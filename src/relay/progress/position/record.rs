@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_counts_until_somebody_begins() {
+    fn an_end_counts_until_another_client_begins() {
         let with = |epoch, ended| Position { epoch, ended, ..Position::parse(WRITTEN.as_bytes()).unwrap() };
         let ended = with(7, true).to_json().unwrap();
         assert!(String::from_utf8_lossy(&ended).ends_with(r#","ended":true}"#));

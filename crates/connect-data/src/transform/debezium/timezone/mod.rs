@@ -335,7 +335,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn times_are_told_as_they_are_elsewhere() {
+    fn times_are_shown_as_they_are_elsewhere() {
         let cases = [
             ("2024-01-02T03:04:05.678901Z", "+05:30", true, "2024-01-02T08:34:05.678901+05:30"),
             ("2024-01-01T01:00:00+03:00", "-02:00", true, "2023-12-31T20:00:00-02:00"),
