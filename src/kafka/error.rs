@@ -324,8 +324,8 @@ impl Diagnose for Error {
                 "the brokers abort it when it is older than its producer's transaction.timeout.ms. If \
                  it remains, Kafka does not end it, and kafka-transactions.sh --bootstrap-server … \
                  find-hanging --broker-id … shows it. Until it has ended, outboxd run confirms none of its \
-                 rows to PostgreSQL, and outboxd dlq settles no dead letter. To end it: docs/guarantees.md, \
-                 Transactions that Kafka aborts or expires"
+                 rows to PostgreSQL, and outboxd dlq settles no dead letter. To end it: \
+                 docs/guarantees.md#transactions-that-kafka-aborts-or-expires"
                     .to_owned(),
             ),
             Self::Unread { topic, forbidden: true, .. } | Self::TopicTail { topic, .. } => Some(format!(

@@ -42,13 +42,13 @@ pub(super) fn sqlstate_cure(code: &str) -> Option<String> {
             .to_owned(),
         "22P05" => {
             "a row's text has a character that UTF-8 lacks, or none of server_encoding. Correct the row; to continue without \
-             it, advance the slot past its transaction: docs/operations.md, exit code 6"
+             it, advance the slot past its transaction: docs/operations.md#exit-6-a-row-cannot-be-sent"
                 .to_owned()
         }
         "22021" => {
             "a row's text is not UTF-8, and the server cannot convert it: with server_encoding SQL_ASCII it does not know what the \
              bytes are. Correct the writer; to continue without the row, advance the slot past its \
-             transaction: docs/operations.md, exit code 6"
+             transaction: docs/operations.md#exit-6-a-row-cannot-be-sent"
                 .to_owned()
         }
         "53400" => {
