@@ -1,3 +1,5 @@
+//! Fixes for errors of the server, by SQLSTATE.
+
 use crate::wire::ServerError;
 
 /// Returns what to do about a login that the server refused.

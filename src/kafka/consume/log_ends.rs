@@ -1,3 +1,5 @@
+//! The last acknowledged offset of each partition: an acknowledgement that does not advance it proves nothing.
+
 use std::collections::HashMap;
 
 /// Most topics that are remembered. With more, all are forgotten: then only reports without an offset are

@@ -1,3 +1,5 @@
+//! Reads single records by partition and offset.
+
 use std::time::Duration;
 
 use rdkafka::consumer::Consumer as _;

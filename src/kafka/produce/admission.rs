@@ -1,3 +1,5 @@
+//! Topics and partitions that records may be sent to; the first record of a partition is sent alone.
+
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 

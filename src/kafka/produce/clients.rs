@@ -1,3 +1,5 @@
+//! librdkafka's producers: a prompt one and one for bulk, or one with transactions.
+
 use std::time::Duration;
 
 use rdkafka::ClientConfig;

@@ -1,3 +1,5 @@
+//! The delivery reports of librdkafka's threads, collected for the relay's core.
+
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,3 +1,5 @@
+//! The idempotent producer and its renewal; it outlives the sessions.
+
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! A record that Kafka refused: its name, the cause, and the fix.
+
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 

@@ -1,3 +1,5 @@
+//! The common part of the topics of this folder: one partition, and the last value of each key.
+
 use std::ops::Range;
 use std::time::Duration;
 

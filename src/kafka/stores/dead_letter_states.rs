@@ -1,3 +1,5 @@
+//! The topic in which `outboxd dlq` stores which dead letters are settled.
+
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::Consumer as _;

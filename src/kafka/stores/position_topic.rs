@@ -1,3 +1,5 @@
+//! The topic of positions, with a producer of its own that neither stops nor waits for events.
+
 use std::time::Duration;
 
 use rdkafka::ClientContext;

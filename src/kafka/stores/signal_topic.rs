@@ -1,3 +1,5 @@
+//! The topic of signals, read from the offset of its consumer group.
+
 use std::time::Duration;
 
 use rdkafka::consumer::{CommitMode, Consumer as _};

@@ -1,3 +1,5 @@
+//! The topic with the state of each slot's last Kafka transaction.
+
 use std::time::{Duration, Instant};
 
 use rdkafka::error::KafkaError;

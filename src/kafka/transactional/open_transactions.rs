@@ -1,3 +1,5 @@
+//! The wait for transactions of a predecessor that have not ended, before this producer's first one.
+
 use std::sync::Arc;
 use std::time::Duration;
 

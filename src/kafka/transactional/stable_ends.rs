@@ -1,3 +1,5 @@
+//! The last stable offsets of partitions: the proof that consumers of committed records see a transaction.
+
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

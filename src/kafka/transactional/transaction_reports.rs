@@ -1,3 +1,5 @@
+//! Outcomes of commits and aborts, on their way from the worker to the relay's core.
+
 use crate::error::Diagnose as _;
 use crate::kafka::consume::log_ends::LogEnd;
 use crate::kafka::error::Error;

@@ -1,3 +1,5 @@
+//! The columns of tables with their types, keys and enum values, in one statement.
+
 use std::collections::HashMap;
 
 use tokio_postgres::Row;

@@ -1,3 +1,5 @@
+//! Creates the publication, adds tables to it, and compares an existing one with the captured tables.
+
 use postgres_protocol::escape::escape_identifier;
 
 use super::facts::{PublicationFacts, TableFacts};

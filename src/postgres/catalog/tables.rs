@@ -1,3 +1,5 @@
+//! The include and exclude lists of table names.
+
 use super::facts::TableFacts;
 use crate::connect::{NamePatterns, OptionError, OptionReader};
 use crate::postgres::{Error, SnapshotOptions, TableOptions};

@@ -1,3 +1,5 @@
+//! The replication connection: our own protocol implementation, since tokio-postgres has no replication mode.
+
 use std::io;
 
 use bytes::BytesMut;

@@ -1,3 +1,5 @@
+//! The password of one login; a refused one is requested again from its source.
+
 use crate::credentials::Credential;
 use crate::postgres::{Error, ServerOptions};
 use crate::secret::Secret;

@@ -1,3 +1,5 @@
+//! The start of a session: startup message, authentication, and the first statement.
+
 use postgres_protocol::authentication::{md5_hash, sasl};
 use postgres_protocol::message::frontend;
 

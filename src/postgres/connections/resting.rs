@@ -1,3 +1,5 @@
+//! A socket that the runtime does not watch while nothing is read: each message of a walsender would wake it.
+
 use std::io;
 use std::mem;
 use std::net;

@@ -1,3 +1,5 @@
+//! Opens TCP and Unix sockets, with the timeouts that detect a dead server.
+
 use std::io;
 use std::pin::Pin;
 use std::time::Duration;

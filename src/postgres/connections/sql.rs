@@ -1,3 +1,5 @@
+//! The SQL connection of tokio-postgres, with the settings of its session.
+
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_postgres::config::SslMode as SqlSslMode;

@@ -1,3 +1,5 @@
+//! The replication stream: reading from the socket and decoding are two steps, so that a full window can stop the first.
+
 use super::connection::Connection;
 use crate::postgres::Error;
 use crate::postgres::error::{NO_PUBLICATION_CURE, STREAMING};

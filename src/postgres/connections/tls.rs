@@ -1,3 +1,5 @@
+//! TLS of both connections, by `sslmode` as libpq defines it.
+
 use std::fs;
 use std::io;
 use std::path::Path;

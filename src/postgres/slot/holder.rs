@@ -1,3 +1,5 @@
+//! The client that holds the slot.
+
 /// Holder of the slot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("replication slot {slot:?} is held by process {pid} ({application}{client}){}", .other.as_deref().unwrap_or_default())]

@@ -1,3 +1,5 @@
+//! Creation of a slot waits for old transactions; this names them in the log.
+
 use std::fmt;
 use std::pin::pin;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Reads whole tables, or ranges of their pages, as of an exported snapshot.
+
 use postgres_protocol::message::frontend;
 
 use crate::connect::column::ColumnDescription;

@@ -1,3 +1,5 @@
+//! Rows on their way from a reader to the relay, in one buffer.
+
 use std::ops::Range;
 
 use crate::pgoutput::{ColumnValue, Tuple};

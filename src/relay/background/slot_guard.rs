@@ -1,3 +1,5 @@
+//! The decision which danger of the slot is logged, so that a slot at a limit does not flood the log.
+
 use std::time::Duration;
 
 use crate::postgres::SlotFacts;

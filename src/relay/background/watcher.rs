@@ -1,3 +1,5 @@
+//! Queries the slot's row every 5 s: metrics, warnings, and the end of the session if the slot is lost.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

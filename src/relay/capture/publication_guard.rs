@@ -1,3 +1,5 @@
+//! Polls the catalog beside the stream: PostgreSQL does not report rows that are kept out of it by the publication or a filter.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! The check of records before the producer: repeats are skipped, refused ones become dead letters, others may have to wait.
+
 use std::collections::VecDeque;
 use std::time::Instant;
 

@@ -1,3 +1,5 @@
+//! The queue of notifications for an HTTP server; it outlives a session.
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

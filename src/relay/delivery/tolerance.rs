@@ -1,3 +1,5 @@
+//! `errors.tolerance` and `event.processing.failure.handling.mode`: whether a row without an event is skipped.
+
 use crate::error::chain;
 use crate::relay::error::Error;
 use crate::relay::options::{Options, ProcessingFailure};

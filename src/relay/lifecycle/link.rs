@@ -1,3 +1,5 @@
+//! The result of an opening: a started stream with its SQL connection, the stored progress, and the writer of positions.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

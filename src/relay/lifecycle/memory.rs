@@ -1,3 +1,5 @@
+//! The state of the process that a session leaves to the next one, and the conclusions from it about a slot and a failure.
+
 use std::time::{Duration, Instant};
 
 use super::retry::doubtful;

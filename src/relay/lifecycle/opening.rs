@@ -1,3 +1,6 @@
+//! One start, up to the first byte of the stream: connections, checks, publication, slot, snapshot. A failed start undoes what it
+//! created.
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,3 +1,5 @@
+//! The loop of a running stream: waits for the next event and passes it to the core, which decides.
+
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

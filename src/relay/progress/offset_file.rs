@@ -1,3 +1,5 @@
+//! Debezium's `FileOffsetBackingStore`: a file of serialized Java.
+
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};

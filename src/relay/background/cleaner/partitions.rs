@@ -1,3 +1,5 @@
+//! The part of the cleaner that creates future partitions, and removes those whose rows have all been sent.
+
 use tokio_util::sync::CancellationToken;
 
 use crate::cleanup::{CleanupOptions, Event, Left, Partitions, Pass, PassError, Tree};

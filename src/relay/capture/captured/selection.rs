@@ -1,3 +1,5 @@
+//! The choice of captured tables among all tables of the catalog.
+
 use super::identity::CapturedTables;
 use super::judge::Rules;
 use crate::postgres::{Error, TableFacts, TableFilter};

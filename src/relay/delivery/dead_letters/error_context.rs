@@ -1,3 +1,5 @@
+//! The reason of a dead letter, as the headers of Kafka Connect express it.
+
 use std::borrow::Cow;
 
 use crate::connect::record::ProducerRecord;

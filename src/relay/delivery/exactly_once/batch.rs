@@ -1,3 +1,5 @@
+//! The open Kafka transaction: when it is committed, and which acknowledgements that releases.
+
 use std::collections::BTreeSet;
 use std::mem;
 use std::time::{Duration, Instant};

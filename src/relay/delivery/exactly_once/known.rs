@@ -1,3 +1,5 @@
+//! Events that are in Kafka before a start, and the check that the source has the same history.
+
 use std::cmp::Ordering;
 
 use super::state::{Place, Seen, Source, State};

@@ -1,3 +1,5 @@
+//! The record that each Kafka transaction writes about its end, and its JSON form.
+
 use serde::{Deserialize, Serialize};
 
 use crate::signal::StoredCheckpoint;

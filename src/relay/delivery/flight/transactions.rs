@@ -1,3 +1,5 @@
+//! The part of records in flight that concerns Kafka transactions; without exactly once it does nothing.
+
 use std::time::Instant;
 
 use crate::ack::{Ticket, Window};

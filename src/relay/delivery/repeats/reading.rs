@@ -1,3 +1,5 @@
+//! Reads the end of a topic on a thread of its own, until the predecessor's records in flight are written.
+
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! Records of repeated transactions that are in their topics already, and the decision to skip an event.
+
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 

@@ -1,3 +1,5 @@
+//! The end of a session: confirms what is acknowledged, and waits for the records in flight before another session may begin.
+
 use std::time::Instant;
 
 use tokio::time::{self, timeout};

@@ -1,3 +1,5 @@
+//! The steps before a session: waits for Kafka and for the slot, and opens a link, with retries.
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,3 +1,5 @@
+//! The wait for records in flight after a failure, without new rows, until the cause of the failure is known.
+
 use std::time::{Duration, Instant};
 
 use super::Core;

@@ -1,3 +1,5 @@
+//! Detection of a process or a machine that was frozen while records were in flight.
+
 use std::time::Duration;
 
 use super::Core;

@@ -1,3 +1,5 @@
+//! Changes of any captured table: to their records, or to the reason for which they are skipped.
+
 use std::collections::HashMap;
 
 use smallvec::SmallVec;

@@ -1,3 +1,5 @@
+//! Inserted rows: events of an outbox, or change events.
+
 use super::outgoing::Unmade;
 use super::{Again, Feed, Outcome, report_replaced};
 use crate::change::{RowChange, Snapshot};

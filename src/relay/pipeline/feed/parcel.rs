@@ -1,3 +1,5 @@
+//! The rows of a snapshot in parts that are acknowledged one by one, since a snapshot has no commits.
+
 use std::mem;
 
 use super::Feed;

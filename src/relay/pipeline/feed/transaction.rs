@@ -1,3 +1,5 @@
+//! Begin and commit of a transaction, with the records of `provide.transaction.metadata`.
+
 use super::outgoing::Unmade;
 use super::{Again, Feed, Outcome};
 use crate::change::{End, Snapshot, Tally};

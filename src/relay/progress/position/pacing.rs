@@ -1,3 +1,5 @@
+//! The schedule of positions, and the limit that the stored one puts on the confirmed one.
+
 use std::time::{Duration, Instant};
 
 use crate::signal::StoredCheckpoint;

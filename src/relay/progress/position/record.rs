@@ -1,3 +1,5 @@
+//! The record of a position in its topic: its contents, and its JSON form.
+
 use serde::{Deserialize, Serialize};
 
 use super::unfinished::Unfinished;

@@ -1,3 +1,5 @@
+//! The decision whether a start may use the slot, from the stored position, the slot and the server's history.
+
 use super::record::{Phase, Position};
 use crate::relay::origin::Origin;
 use crate::wal::{Lsn, Oid};

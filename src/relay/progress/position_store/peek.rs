@@ -1,3 +1,5 @@
+//! Reads the stored position without taking it over, for commands and for a start that has no slot yet.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Writes a session's positions, and stores that the slot is dropped on purpose.
+
 use std::time::Duration;
 
 use super::{PositionLog, Positions};

@@ -1,3 +1,5 @@
+//! Waits until the brokers have a topic, or creates it.
+
 use std::time::{Duration, Instant};
 
 use tokio::task::spawn_blocking;
