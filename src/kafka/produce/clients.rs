@@ -8,10 +8,10 @@ use rdkafka::producer::ThreadedProducer;
 
 use super::delivery::Deliveries;
 use crate::kafka::client_config::client_config;
+use crate::kafka::consume::stable_ends::StableEnds;
 use crate::kafka::error::Error;
 use crate::kafka::options::Options;
 use crate::kafka::stores::state_topic::StateTopic;
-use crate::kafka::transactional::stable_ends::StableEnds;
 
 /// `linger.ms` of the two producers, unless the configuration sets one.
 const PROMPT_LINGER_MS: &str = "0";

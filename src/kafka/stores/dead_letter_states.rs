@@ -7,8 +7,8 @@ use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 use tokio_util::sync::CancellationToken;
 
-use super::compacted_topic::{CompactedTopic, LATE, PARTITION, is_forbidden, reason};
-use crate::kafka::consume::reader::Reader;
+use super::compacted_topic::{CompactedTopic, PARTITION, is_forbidden, reason};
+use crate::kafka::consume::reader::{LATE, Reader};
 use crate::kafka::error::Error;
 use crate::kafka::options::Options;
 use crate::kafka::time::Time;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::stable_ends::StableEnds;
 use crate::kafka::consume::log_ends::LogEnd;
+use crate::kafka::consume::stable_ends::StableEnds;
 use crate::kafka::error::Error;
 use crate::kafka::produce::clients::Clients;
 use crate::kafka::produce::delivery::Deliveries;

@@ -1,4 +1,4 @@
-//! Creation of a slot waits for old transactions; this names them in the log.
+//! The wait for old transactions while a slot is created, and the log lines that name them.
 
 use std::fmt;
 use std::pin::pin;

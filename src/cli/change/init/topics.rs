@@ -90,7 +90,7 @@ pub(super) async fn make(parts: &RelayParts, args: &InitArgs, missing: &[String]
         match make_topic(&options, topic).await.map_err(refused)? {
             kafka::Made::Now => crate::cli::print_message(&format!("made topic {topic}")),
             kafka::Made::NotByUs => {
-                crate::cli::print_message(&format!("topic {topic} is for the brokers to make"))
+                crate::cli::print_message(&format!("topic {topic} will be auto-created by the brokers"));
             }
         }
     }

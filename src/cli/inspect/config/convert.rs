@@ -47,7 +47,7 @@ fn report(setting: &ShownSetting, form: Form) {
             print_message(&format!("{}: a secret, not written: set the variable {name}", setting.key));
         }
         (Portable::Hidden, _) => {
-            print_message(&format!("{}: not written, its key holds a secret", setting.key))
+            print_message(&format!("{}: not written, its key holds a secret", setting.key));
         }
         (Portable::Plain(_) | Portable::Placeholder(_), _) => {}
     }

@@ -19,7 +19,7 @@ pub(super) async fn make(sql: &Sql, options: &CleanupOptions, tables: &[TableFac
                 tracing::warn!(table = tree.name(), reason, "cleanup skips the partitions");
             }
             None => {
-                tree.make(sql, options.partitions_ahead, |event| report_made(&tree.name(), event)).await?
+                tree.make(sql, options.partitions_ahead, |event| report_made(&tree.name(), event)).await?;
             }
         }
     }
