@@ -148,9 +148,8 @@ impl Pass<'_> {
                 }
                 Err(error) => return Err(error),
             }
-            tokio::select! {
-                () = stop.cancelled() => break,
-                () = sleep(self.options.batch_pause) => {}
+            if stop.run_until_cancelled(sleep(self.options.batch_pause)).await.is_none() {
+                break;
             }
         }
         Ok(deleted)
@@ -164,9 +163,8 @@ impl Pass<'_> {
             if !std::mem::replace(&mut told, true) {
                 (self.waits)(busy);
             }
-            tokio::select! {
-                () = stop.cancelled() => return Ok(false),
-                () = sleep(BUSY_INTERVAL) => {}
+            if stop.run_until_cancelled(sleep(BUSY_INTERVAL)).await.is_none() {
+                return Ok(false);
             }
         }
     }

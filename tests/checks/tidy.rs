@@ -121,6 +121,11 @@ fn a_broken_rule_is_found() {
         ("src/ack/a.rs", &long, "src/ack/a.rs: 451 lines, more than 450"),
         ("tests/support/a.rs", &long, "tests/support/a.rs: 451 lines, more than 450"),
         ("crates/a/src/wal/mod.rs", "mod lsn;", "crates/a/src/wal/mod.rs: no //! doc"),
+        (
+            "src/relay/a.rs",
+            "tokio::select! {\n    () = a => {}\n",
+            "src/relay/a.rs:1: a select! that is not biased",
+        ),
         ("docs/a.md", WORKPLACE[0], "docs/a.md:1: names a place of the workshop"),
         ("docker/a", &format!("COPY {}main", WORKPLACE[1]), "docker/a:1: names a place of the workshop"),
     ];
@@ -148,6 +153,7 @@ fn what_the_rules_allow_is_let_through() {
         ("src/postgres/a.rs", "use tokio_postgres::Client;"),
         ("src/relay/pipeline/core_like.rs", "use tokio::time;"),
         ("src/relay/a.rs", "use crate::kafka::A;\nuse crate::postgres::B;"),
+        ("src/relay/a.rs", "select! {\n    // Both mean the same.\n    biased;\n    () = a => {}\n"),
         ("docs/a.md", "a network/stack"),
     ];
     for (path, text) in cases {
@@ -185,6 +191,7 @@ fn violations(files: &[File]) -> Vec<String> {
         let undocumented = file.path.ends_with("/mod.rs") && !file.text.starts_with("//! ");
         undocumented.then(|| format!("{}: no //! doc", file.path))
     }));
+    broken.extend(files.iter().filter(|file| is_source(&file.path)).flat_map(chooses_by_chance));
     let sources = files.iter().filter(|file| is_source(&file.path));
     broken.extend(
         sources
@@ -223,6 +230,15 @@ fn named_in(file: &File, forbidden: &[&str], place: &str) -> Vec<String> {
         names.map(move |name| format!("{}:{number}: {name} in {place}", file.path))
     });
     found.collect()
+}
+
+/// Reports each `select!` that polls its branches in a random order.
+fn chooses_by_chance(file: &File) -> Vec<String> {
+    let lines = product_lines(&file.text);
+    let pairs = lines.iter().zip(lines.iter().skip(1));
+    let random =
+        pairs.filter(|((_, line), (_, next))| line.contains("select! {") && next.trim() != "biased;");
+    random.map(|((number, _), _)| format!("{}:{number}: a select! that is not biased", file.path)).collect()
 }
 
 fn names_io(file: &File) -> Vec<String> {

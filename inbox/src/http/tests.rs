@@ -288,6 +288,7 @@ async fn a_request_that_comes_too_early_gets_the_remaining_time_of_the_lease() {
         world.header("a", "retry-after").await.unwrap()
     };
     let left = tokio::select! {
+        biased;
         _ = world.post("a") => panic!("the handler never ends"),
         left = come_again => left,
     };
@@ -311,6 +312,7 @@ async fn hang_up(finish: bool) -> (u32, (u16, String)) {
         }
     };
     tokio::select! {
+        biased;
         _ = world.post("a") => panic!("the handler waits"),
         () = called => {}
     }

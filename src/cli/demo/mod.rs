@@ -74,7 +74,10 @@ async fn until_signalled(args: &DemoArgs) -> Result<Exit, Error> {
     let stop = CancellationToken::new();
     let mut signals = Signals::install().map_err(|error| Error::io("catching signals", error))?;
     tokio::select! {
+        biased;
+        // 1: an end that has come is the result, also beside a second signal.
         exit = with_servers(args, &stop) => exit,
+        // 2: the second signal does not wait for it.
         () = signals.second(|| stop.cancel()) => {
             if args.postgres.is_some() || args.kafka.is_some() {
                 print_message("aborted: what the demo made on your servers is still there; the next start names it");

@@ -140,11 +140,14 @@ impl Play<'_> {
             }
         };
         tokio::select! {
+            biased;
+            // 1: a failure is reported, also when the demo is over at the same moment.
+            Some(Err(error)) = tasks.relay.ended() => Err(error.into()),
+            Some(Err(error)) = tasks.writer.ended() => Err(error.into()),
+            // 2: each of these ends it.
             () = stop.cancelled() => Ok(()),
             () = over => Ok(()),
             () = self.screen.closed() => Ok(()),
-            Some(Err(error)) = tasks.relay.ended() => Err(error.into()),
-            Some(Err(error)) = tasks.writer.ended() => Err(error.into()),
         }
     }
 }
@@ -153,7 +156,10 @@ async fn until_stopped(relay: Relay, stop: CancellationToken) -> Result<(), crat
     let control = Control::default();
     let mut running = std::pin::pin!(relay.run(&control));
     tokio::select! {
+        biased;
+        // 1: a relay that has ended needs no stop.
         outcome = &mut running => return outcome,
+        // 2: the stop, after which it drains.
         () = stop.cancelled() => control.set(Target::Stop),
     }
     running.await
@@ -174,8 +180,11 @@ async fn streaming(
         ready.cancelled().await;
     };
     tokio::select! {
-        () = stop.cancelled() => Ok(false),
+        biased;
+        // 1: a failure is reported.
         Some(Err(error)) = tasks.relay.ended() => Err(error.into()),
+        // 2: after a stop it does not matter whether it streams.
+        () = stop.cancelled() => Ok(false),
         () = streams => Ok(true),
     }
 }

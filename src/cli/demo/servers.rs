@@ -43,11 +43,9 @@ impl Database {
         let bar = progress.0.clone();
         let fetch =
             spawn_blocking(move || throwaway::provide(Release::Newest, |major| report_fetching(&bar, major)));
-        tokio::select! {
-            // A fetch that is given up has made nothing but a part of a folder in the cache, which the next one removes.
-            () = stop.cancelled() => return Ok(None),
-            fetched = fetch => fetched.map_err(|error| Error::io("looking for PostgreSQL", error))??,
-        }
+        // A fetch that is given up has made nothing but a part of a folder in the cache, which the next one removes.
+        let Some(fetched) = stop.run_until_cancelled(fetch).await else { return Ok(None) };
+        fetched.map_err(|error| Error::io("looking for PostgreSQL", error))??;
         progress.starting();
         let start = spawn_blocking(|| ThrowawayPostgres::start(&Options::default()));
         let server = start.await.map_err(|error| Error::io("starting PostgreSQL", error))??;

@@ -104,10 +104,13 @@ async fn relay(assembly: Assembly, http: Option<SocketAddr>, status: Status) -> 
     let asked = Cell::new(None);
     let relay = Relay::new(Arc::new(assembly.parts), status, metrics);
     let exit = tokio::select! {
+        biased;
+        // 1: an end that has come is the result, also beside a second signal.
         outcome = relay.run(&control) => outcome.map_or_else(|error| fail(&error), |()| {
             tracing::info!("stopped");
             Exit::Ok
         }),
+        // 2: the second signal does not wait for it.
         () = signals.second(|| {
             asked.set(Some(Instant::now()));
             control.set(Target::Stop);

@@ -25,6 +25,8 @@ impl Signals {
     /// Returns at the next signal.
     pub(in crate::cli) async fn next(&mut self) {
         tokio::select! {
+            // Both mean the same.
+            biased;
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::producer::ThreadedProducer;
 
 use super::delivery::Deliveries;
+use super::polled_producer::PolledProducer;
 use crate::kafka::client_config::client_config;
 use crate::kafka::consume::stable_ends::StableEnds;
 use crate::kafka::error::Error;
@@ -41,9 +41,9 @@ pub struct TransactionSettings {
 /// load. So there are two producers, and the load decides which one is used. They change only while nothing is in
 /// flight, so that one key's records never overtake each other.
 pub(in crate::kafka) struct Clients {
-    pub(in crate::kafka) prompt: ThreadedProducer<Deliveries>,
+    pub(in crate::kafka) prompt: PolledProducer<Deliveries>,
     /// Absent when the configuration sets `linger.ms`.
-    pub(in crate::kafka) bulk: Option<ThreadedProducer<Deliveries>>,
+    pub(in crate::kafka) bulk: Option<PolledProducer<Deliveries>>,
     /// Sender with transactions; then there is no other.
     pub(in crate::kafka) transactions: Option<Transactional>,
 }
@@ -55,7 +55,7 @@ pub(in crate::kafka) struct Transactional {
 
 impl Clients {
     /// Returns the one that exists in every configuration.
-    pub(in crate::kafka) const fn prompt(&self) -> &ThreadedProducer<Deliveries> {
+    pub(in crate::kafka) const fn prompt(&self) -> &PolledProducer<Deliveries> {
         &self.prompt
     }
 

@@ -8,6 +8,7 @@ pub(super) mod fault;
 pub(super) mod outlet;
 pub(super) mod pace;
 pub(super) mod partitioner;
+pub(super) mod polled_producer;
 pub(super) mod producer;
 pub(super) mod producer_batch;
 pub(super) mod rejection;

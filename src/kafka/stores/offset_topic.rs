@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rdkafka::client::OAuthToken;
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::KafkaError;
-use rdkafka::producer::{BaseRecord, DeliveryResult, NoCustomPartitioner, ProducerContext, ThreadedProducer};
+use rdkafka::producer::{BaseRecord, DeliveryResult, NoCustomPartitioner, ProducerContext};
 use rdkafka::{ClientContext, Message as _, Offset, TopicPartitionList};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -15,6 +15,7 @@ use crate::kafka::connection_failures::ConnectionFailures;
 use crate::kafka::consume::reader::{Reader, consumer};
 use crate::kafka::error::Error;
 use crate::kafka::options::Options;
+use crate::kafka::produce::polled_producer::PolledProducer;
 use crate::kafka::token_callback;
 
 /// Asked for by the interface; nothing is assigned or committed through a group.
@@ -25,7 +26,7 @@ const GROUP_ID: &str = "outboxd";
 pub(crate) struct OffsetTopic {
     options: Options,
     name: String,
-    producer: ThreadedProducer<Reports>,
+    producer: PolledProducer<Reports>,
 }
 
 /// Value of a key in the topic.

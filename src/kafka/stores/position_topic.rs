@@ -5,7 +5,7 @@ use std::time::Duration;
 use rdkafka::ClientContext;
 use rdkafka::client::OAuthToken;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
-use rdkafka::producer::{BaseRecord, DeliveryResult, NoCustomPartitioner, ProducerContext, ThreadedProducer};
+use rdkafka::producer::{BaseRecord, DeliveryResult, NoCustomPartitioner, ProducerContext};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +16,7 @@ use crate::kafka::consume::reader::{LATE, Reader, code};
 use crate::kafka::error::{Error, TopicFault};
 use crate::kafka::options::Options;
 use crate::kafka::produce::delivery::Deliveries;
+use crate::kafka::produce::polled_producer::PolledProducer;
 use crate::kafka::time::Time;
 use crate::kafka::token_callback;
 
@@ -54,7 +55,7 @@ const ISOLATION: &str = "read_uncommitted";
 /// nothing is written before its commit; a position must neither stop nor wait for an event.
 pub(crate) struct PositionTopic {
     topic: CompactedTopic,
-    producer: ThreadedProducer<Reports>,
+    producer: PolledProducer<Reports>,
 }
 
 /// Contents of the topic for a key.

@@ -7,7 +7,7 @@ use rdkafka::ClientContext;
 use rdkafka::client::OAuthToken;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext, ThreadedProducer};
+use rdkafka::producer::{BaseRecord, DeliveryResult, Producer as _, ProducerContext};
 use tokio_util::sync::CancellationToken;
 
 use super::transaction_fault::TransactionFault;
@@ -16,6 +16,7 @@ use crate::kafka::client_config::client_config;
 use crate::kafka::error::Error;
 use crate::kafka::options::Options;
 use crate::kafka::produce::fault::Fault;
+use crate::kafka::produce::polled_producer::PolledProducer;
 use crate::kafka::token_callback;
 
 /// Time that a call may block before it checks whether its result is still needed. Each can be resumed.
@@ -26,7 +27,7 @@ const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A producer whose records are visible all together or not at all. One at a time: it blocks.
 pub(crate) struct TransactionalSender {
-    producer: ThreadedProducer<Refusals>,
+    producer: PolledProducer<Refusals>,
     id: String,
 }
 
@@ -174,7 +175,7 @@ impl TransactionalSender {
     /// Repeats a call at the end of a transaction, which is not interrupted.
     fn insist_to_the_end(
         &self,
-        call: impl Fn(&ThreadedProducer<Refusals>) -> KafkaResult<()>,
+        call: impl Fn(&PolledProducer<Refusals>) -> KafkaResult<()>,
     ) -> KafkaResult<()> {
         self.insist(TRANSACTION_TIMEOUT, &CancellationToken::new(), call)
     }
@@ -184,7 +185,7 @@ impl TransactionalSender {
         &self,
         patience: Duration,
         stop: &CancellationToken,
-        call: impl Fn(&ThreadedProducer<Refusals>) -> KafkaResult<()>,
+        call: impl Fn(&PolledProducer<Refusals>) -> KafkaResult<()>,
     ) -> KafkaResult<()> {
         let deadline = Instant::now() + patience;
         loop {

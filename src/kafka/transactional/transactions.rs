@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
-use rdkafka::producer::{Producer as _, PurgeConfig, ThreadedProducer};
+use rdkafka::producer::{Producer as _, PurgeConfig};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -16,6 +16,7 @@ use crate::kafka::consume::log_ends::LogEnd;
 use crate::kafka::error::Error;
 use crate::kafka::produce::clients::{Clients, TransactionSettings};
 use crate::kafka::produce::delivery::Deliveries;
+use crate::kafka::produce::polled_producer::PolledProducer;
 use crate::kafka::time::Time;
 
 /// Time that a call may block before it checks whether its result is still needed. Each can be resumed.
@@ -115,7 +116,7 @@ impl Transaction<'_> {
         self.producer().begin_transaction().map_err(|error| self.failed("begun", &error))
     }
 
-    fn producer(&self) -> &ThreadedProducer<Deliveries> {
+    fn producer(&self) -> &PolledProducer<Deliveries> {
         self.clients.prompt()
     }
 
@@ -124,7 +125,7 @@ impl Transaction<'_> {
         &self,
         doing: &'static str,
         patience: Duration,
-        call: impl Fn(&ThreadedProducer<Deliveries>) -> Result<(), KafkaError>,
+        call: impl Fn(&PolledProducer<Deliveries>) -> Result<(), KafkaError>,
     ) -> Result<(), Error> {
         let deadline = Instant::now() + patience;
         loop {

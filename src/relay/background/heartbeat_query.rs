@@ -14,13 +14,12 @@ pub(in crate::relay) async fn run(parts: Arc<RelayParts>, tls: TlsSetup, stop: C
     let Some(query) = &options.query else { return };
     let mut connection = None;
     loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = time::sleep(options.interval) => {}
+        if stop.run_until_cancelled(time::sleep(options.interval)).await.is_none() {
+            return;
         }
-        let acted = tokio::select! {
-            () = stop.cancelled() => return,
-            acted = act_once(&parts, &tls, query, &mut connection) => acted,
+        let Some(acted) = stop.run_until_cancelled(act_once(&parts, &tls, query, &mut connection)).await
+        else {
+            return;
         };
         if let Err(error) = acted {
             connection = None;

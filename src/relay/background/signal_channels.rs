@@ -59,14 +59,10 @@ pub(in crate::relay) async fn read_file(
     let Some(path) = parts.relay.signals.file.clone() else { return };
     let mut scribe = Scribe { parts: &parts, tls: &tls, sql: None, hand };
     loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = sleep(parts.relay.signals.poll_interval) => {}
+        if stop.run_until_cancelled(sleep(parts.relay.signals.poll_interval)).await.is_none() {
+            return;
         }
-        let taken = tokio::select! {
-            () = stop.cancelled() => return,
-            taken = take_file(&path, &mut scribe) => taken,
-        };
+        let Some(taken) = stop.run_until_cancelled(take_file(&path, &mut scribe)).await else { return };
         if let Err(error) = taken {
             scribe.sql = None;
             tracing::warn!(error = chain(&error), "cannot read signals; retrying");
@@ -85,17 +81,15 @@ pub(in crate::relay) async fn read_topic(
     let mut scribe = Scribe { parts: &parts, tls: &tls, sql: None, hand };
     let mut backoff = Backoff::default();
     loop {
-        let read = tokio::select! {
-            () = stop.cancelled() => return,
-            read = take_topic(&parts, &topic, &mut scribe) => read,
+        let Some(read) = stop.run_until_cancelled(take_topic(&parts, &topic, &mut scribe)).await else {
+            return;
         };
         if let Err(error) = read {
             scribe.sql = None;
             tracing::warn!(error = chain(&error), topic, "cannot read signals; retrying");
         }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = sleep(backoff.next(fastrand::f64())) => {}
+        if stop.run_until_cancelled(sleep(backoff.next(fastrand::f64()))).await.is_none() {
+            return;
         }
     }
 }

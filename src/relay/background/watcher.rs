@@ -199,9 +199,8 @@ impl Patience {
 /// Probes the brokers periodically after connection trouble, until it is stopped.
 pub(in crate::relay) async fn watch_kafka(parts: Arc<RelayParts>, stop: CancellationToken) {
     loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = time::sleep(KAFKA_INTERVAL) => {}
+        if stop.run_until_cancelled(time::sleep(KAFKA_INTERVAL)).await.is_none() {
+            return;
         }
         if parts.producer.deliveries().trouble().is_some() {
             let parts = Arc::clone(&parts);

@@ -68,7 +68,6 @@ pub(crate) struct Capture {
 /// The server and the database in which a start compares its slot with what is kept of it.
 #[derive(Debug)]
 pub(in crate::relay) struct Site {
-    pub(in crate::relay) sql: Arc<Sql>,
     pub(in crate::relay) origin: Origin,
     pub(in crate::relay) database: Oid,
     /// The server is a standby.
@@ -76,10 +75,10 @@ pub(in crate::relay) struct Site {
 }
 
 impl Preflight {
-    /// Returns the server and the connection with which its slot is compared.
+    /// Returns the server and the database whose slot is compared.
     pub(in crate::relay) fn site(&self) -> Site {
         let ServerFacts { database, in_recovery, .. } = self.server;
-        Site { sql: Arc::clone(&self.sql), origin: self.origin(), database, in_recovery }
+        Site { origin: self.origin(), database, in_recovery }
     }
 
     /// Returns the history that its LSNs belong to.

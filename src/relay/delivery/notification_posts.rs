@@ -183,10 +183,7 @@ async fn run(posts: NotificationPosts, mut losses: Losses, stop: CancellationTok
         if stop.is_cancelled() {
             return;
         }
-        tokio::select! {
-            () = posts.woken.notified() => {}
-            () = stop.cancelled() => {}
-        }
+        stop.run_until_cancelled(posts.woken.notified()).await;
     }
 }
 

@@ -7,6 +7,7 @@ pub(super) mod next_start;
 pub(super) mod opening;
 pub(super) mod retry;
 pub(super) mod session;
+pub(super) mod slot_judge;
 pub(super) mod slot_start;
 pub(super) mod snapshot_start;
 pub(super) mod snapshots_left;

@@ -1,24 +1,18 @@
 //! The next start's action on the slot. One decision: the start carries it out, and the commands report it before.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::slot_judge::{Asker, Judgement, SlotJudge};
 use crate::error::{Class, Diagnose as _, Exit, chain};
-use crate::postgres::{SlotFacts, SnapshotMode, Sql};
+use crate::postgres::{ServerFacts, SlotFacts, SnapshotMode, Sql};
 use crate::relay::capture::captured::CapturedTables;
+use crate::relay::capture::preflight::Site;
 use crate::relay::error::Error;
 use crate::relay::origin::Origin;
 use crate::relay::parts::RelayParts;
-use crate::relay::progress::comparison::{Beginning, Comparison, FoundSlot};
-use crate::relay::progress::last_state;
+use crate::relay::progress::comparison::Comparison;
 use crate::relay::progress::offsets::Offsets;
-use crate::relay::progress::position::{Phase, Position};
-use crate::relay::progress::position_store::peek_position;
-use crate::relay::time::clock::Now;
 use crate::source_offset::{SnapshotProgress, SourceOffset};
-
-/// Patience of a command with Kafka.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A start's action on the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,20 +33,6 @@ pub(crate) enum StartStep {
     SnapshotOnly,
     /// End with an error.
     Refuse,
-}
-
-/// The slot as a start has judged it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::relay) enum Judgement {
-    /// The slot can be continued from.
-    Usable {
-        /// Nothing was ever streamed from it.
-        is_unused: bool,
-        /// A snapshot is sent although there is a slot.
-        takes_again: bool,
-    },
-    /// There is no slot, and need not be.
-    Missing,
 }
 
 impl StartStep {
@@ -162,87 +142,21 @@ impl NextStart {
 
 /// Judges the slot from outside of a relay: what Kafka and PostgreSQL have stored is all that a first session knows.
 async fn judge(parts: &Arc<RelayParts>, sql: &Sql, facts: Option<&SlotFacts>) -> Result<Judgement, Error> {
-    let options = &parts.postgres;
-    let offsets = Offsets::new(parts)?;
-    let captured = CapturedTables::default();
-    let comparison = Comparison::of_parts(parts, &captured);
+    let (offsets, captured) = (Offsets::new(parts)?, CapturedTables::default());
+    let judge = SlotJudge {
+        parts,
+        sql,
+        offsets: offsets.as_ref(),
+        asker: Asker::Command,
+        comparison: Comparison::of_parts(parts, &captured),
+    };
     let (system_id, timeline) = sql.history().await?;
-    let origin = Origin { system_id, timeline };
-    let database = sql.server().await?.database;
-    let Some(facts) = facts else {
-        let gap = match refuse_gap(parts, offsets.as_ref(), false).await {
-            Err(error) if !error.is_lost_slot() => return Err(error),
-            gap => gap,
-        };
-        let position = peek_position(parts, PATIENCE).await?;
-        let found = FoundSlot { origin: &origin, database, at: None, stored: None };
-        return match comparison.with_position(position.as_ref(), found, Now::read())? {
-            Beginning::Anew | Beginning::Accepted => Ok(Judgement::Missing),
-            Beginning::GoesOn => gap.map(|()| Judgement::Missing),
-        };
-    };
+    let ServerFacts { database, in_recovery, .. } = sql.server().await?;
+    let site = Site { origin: Origin { system_id, timeline }, database, in_recovery };
     // The next start comes when no client reads it.
-    let idle = SlotFacts { active_pid: None, ..facts.clone() };
-    let slot = options.slot.adopt(&idle, &options.server.database)?;
-    let stored = match &offsets {
-        Some(offsets) => offsets.read_for(facts).await?,
-        None => None,
-    };
-    let position = peek_position(parts, PATIENCE).await?;
-    let at = Some((slot.confirmed_flush_lsn, facts.server_lsn));
-    let found = FoundSlot { origin: &origin, database, at, stored: stored.as_ref() };
-    let beginning = comparison.with_position(position.as_ref(), found, Now::read())?;
-    let is_stored = parts.relay.position.topic.is_some() && options.snapshot.mode.sends_rows();
-    let is_unused =
-        is_stored && stored.is_none() && is_unused(parts, beginning, position.as_ref(), sql).await?;
-    Ok(Judgement::Usable { is_unused, takes_again: options.snapshot.mode.takes_again(stored.as_ref()) })
-}
-
-/// Reports whether nothing in Kafka shows that the slot was streamed from, or that its first snapshot was sent to its end.
-/// The caller stores positions: otherwise that is not known.
-pub(in crate::relay) async fn is_unused(
-    parts: &Arc<RelayParts>,
-    beginning: Beginning,
-    position: Option<&Position>,
-    sql: &Sql,
-) -> Result<bool, Error> {
-    let is_unused = match (beginning, position) {
-        (Beginning::Anew, _) => true,
-        (Beginning::Accepted, _) => false,
-        (Beginning::GoesOn, Some(position)) => position.phase == Phase::Snapshot,
-        (Beginning::GoesOn, None) => last_state::read(parts).await?.is_none(),
-    };
-    if !is_unused {
-        return Ok(false);
-    }
-    // The rows that were there belong to the program that a migration comes from.
-    let publication = sql.publication(&parts.postgres.publication.name).await?;
-    Ok(publication.is_none_or(|publication| publication.handover.is_none()))
-}
-
-/// Refuses to make a slot that begins behind a stored offset or the position of the last Kafka transaction: only a snapshot
-/// sends what lies between.
-pub(in crate::relay) async fn refuse_gap(
-    parts: &Arc<RelayParts>,
-    offsets: Option<&Offsets>,
-    is_known: bool,
-) -> Result<(), Error> {
-    let slot = &parts.postgres.slot;
-    let closes = matches!(parts.postgres.snapshot.mode, SnapshotMode::Always | SnapshotMode::WhenNeeded);
-    if closes || slot.drop_on_stop || is_known {
-        return Ok(());
-    }
-    if let Some(state) = last_state::read(parts).await? {
-        let (slot, sent_up_to) = (slot.name.to_string(), state.place.furthest());
-        return Err(Error::StateWithoutSlot { slot, sent_up_to });
-    }
-    let Some(offsets) = offsets else { return Ok(()) };
-    match offsets.read().await? {
-        Some(stored) if stored.snapshot != SnapshotProgress::Unfinished => {
-            Err(Error::OffsetWithoutSlot { store: offsets.store(), slot: slot.name.to_string() })
-        }
-        _ => Ok(()),
-    }
+    let idle = facts.map(|facts| SlotFacts { active_pid: None, ..facts.clone() });
+    let judged = judge.judge(idle.as_ref(), &site).await?;
+    Ok(judge.judgement(&judged))
 }
 
 impl SnapshotMode {

@@ -133,7 +133,7 @@ impl Opening<'_> {
         // No other client can have moved the slot since. Between the query and the start one can.
         let now = preflight.sql.moment(&options.slot.name).await?;
         if !slot.created && now.confirmed > slot.confirmed_flush_lsn {
-            self.check_place(&mut found, now.confirmed, &site).await?;
+            self.judge(&preflight.sql).check_place(&mut found, now.confirmed, &site).await?;
         }
         let snapshots = self.snapshots_left(&mut found, &site.origin);
         let mut link = Link {

@@ -2,23 +2,18 @@
 
 use std::sync::Arc;
 
+use super::next_start::StartStep;
+use super::slot_judge::{Asker, Found, Judged, SlotJudge};
 use crate::error::chain;
-use crate::postgres::{
-    self, Options, Slot, SlotFacts, SlotHolder, SlotOptions, SnapshotMode, Sql, TlsSetup, application_base,
-    shown_application,
-};
+use crate::postgres::{Options, SlotFacts, SnapshotMode, Sql, TlsSetup};
 use crate::relay::capture::captured::CapturedTables;
-use crate::relay::capture::preflight::{Capture, Preflight, Site};
-use crate::relay::capture::standby;
+use crate::relay::capture::preflight::{Capture, Preflight};
 use crate::relay::error::Error;
-use crate::relay::lifecycle::next_start::{Judgement, StartStep, is_unused, refuse_gap};
 use crate::relay::parts::RelayParts;
-use crate::relay::progress::comparison::{Beginning, Comparison, FoundSlot, Known, StoredSnapshots};
+use crate::relay::progress::comparison::{Comparison, Known};
 use crate::relay::progress::offsets::Offsets;
-use crate::relay::progress::position::{Position, Unfinished};
+use crate::relay::progress::position::Position;
 use crate::relay::progress::position_store::Positions;
-use crate::relay::time::clock::Now;
-use crate::source_offset::SourceOffset;
 use crate::telemetry::{Metrics, Status};
 use crate::wal::Lsn;
 
@@ -50,47 +45,7 @@ pub(in crate::relay) struct Opening<'o> {
     pub(in crate::relay) captured: &'o CapturedTables,
 }
 
-/// A slot to go on from.
-#[derive(Debug)]
-pub(in crate::relay) struct Found {
-    pub(in crate::relay) slot: Slot,
-    /// The offset that is stored for it.
-    pub(in crate::relay) stored: Option<SourceOffset>,
-    /// The position is read when the stream has started: this process knows where it has left the slot.
-    pub(in crate::relay) reads_later: bool,
-    /// Progress of incremental snapshots in the position.
-    pub(in crate::relay) snapshots: Option<StoredSnapshots>,
-    /// True if the slot is where outboxd left it, as far as that is known.
-    pub(in crate::relay) is_where_left: bool,
-    /// No stored position, offset or state shows that it was streamed from.
-    pub(in crate::relay) is_unused: bool,
-    /// Progress of an interrupted snapshot.
-    pub(in crate::relay) unfinished: Option<Unfinished>,
-}
-
-/// Verdict on the slot.
-enum Judged {
-    GoesOn(Box<Found>),
-    /// Missing, and not required. A snapshot may have been interrupted.
-    Missing(Option<Unfinished>),
-}
-
-impl Found {
-    /// Makes the result for a slot about which nothing else is known.
-    const fn made(slot: Slot) -> Self {
-        Self {
-            slot,
-            stored: None,
-            reads_later: false,
-            snapshots: None,
-            is_where_left: !slot.created,
-            is_unused: slot.created,
-            unfinished: None,
-        }
-    }
-}
-
-impl Opening<'_> {
+impl<'o> Opening<'o> {
     /// Adopts the slot, with the offset that is stored for it, or makes one. A new one, and one that nothing was streamed from,
     /// begins with the snapshot, if there will be one.
     pub(in crate::relay) async fn ensure_slot(
@@ -101,15 +56,16 @@ impl Opening<'_> {
     ) -> Result<Found, Error> {
         let options = &self.parts.postgres;
         let facts = preflight.sql.slot(&options.slot.name).await?;
-        let judged = self.judge(facts.as_ref(), preflight).await;
-        let judgement = judged.as_ref().map(|judged| self.judgement(judged));
+        let judge = self.judge(&preflight.sql);
+        let judged = judge.judge(facts.as_ref(), &preflight.site()).await;
+        let judgement = judged.as_ref().map(|judged| judge.judgement(judged));
         let step = StartStep::of(options.snapshot.mode, options.recovers(), judgement);
         let unfinished = match (step, judged) {
-            (StartStep::SnapshotBeside, Ok(Judged::GoesOn(found))) => {
+            (StartStep::SnapshotBeside, Ok(Judged::Usable(found))) => {
                 self.warn_of_failover(facts.as_ref());
                 return self.snapshot_beside(preflight, capture, made, *found).await;
             }
-            (step, Ok(Judged::GoesOn(found))) => {
+            (step, Ok(Judged::Usable(found))) => {
                 self.warn_of_failover(facts.as_ref());
                 if step == StartStep::SnapshotAgain {
                     self.snapshot(preflight, capture, None, None).await?;
@@ -119,13 +75,17 @@ impl Opening<'_> {
                 self.drop_aside(preflight).await;
                 return Ok(*found);
             }
-            (StartStep::Create, Ok(Judged::Missing(_))) => {
+            (StartStep::Create, Ok(Judged::Missing { is_accepted, .. })) => {
+                self.give_up_position(preflight, is_accepted).await?;
                 let Preflight { connection, sql, server, .. } = preflight;
                 let slot = options.slot.create(connection, sql, server).await?;
                 made.slot = true;
                 return Ok(Found::made(slot));
             }
-            (_, Ok(Judged::Missing(unfinished))) => unfinished,
+            (_, Ok(Judged::Missing { unfinished, is_accepted })) => {
+                self.give_up_position(preflight, is_accepted).await?;
+                unfinished
+            }
             (StartStep::Recover, Err(error)) => {
                 self.give_up(facts.as_ref(), &error, preflight).await?;
                 None
@@ -141,18 +101,6 @@ impl Opening<'_> {
             );
         }
         Ok(Found::made(slot))
-    }
-
-    /// Converts a verdict on the slot. An earlier session of this process has begun: no snapshot comes first.
-    fn judgement(self, judged: &Judged) -> Judgement {
-        match judged {
-            Judged::GoesOn(found) => Judgement::Usable {
-                is_unused: found.is_unused,
-                takes_again: self.known.is_none()
-                    && self.parts.postgres.snapshot.mode.takes_again(found.stored.as_ref()),
-            },
-            Judged::Missing(_) => Judgement::Missing,
-        }
     }
 
     /// Warns of a slot that no standby has, where `slot.failover` asks for one.
@@ -181,109 +129,16 @@ impl Opening<'_> {
         }
     }
 
-    /// Judges whether the relay can continue from the existing slot.
-    async fn judge(self, facts: Option<&SlotFacts>, preflight: &Preflight) -> Result<Judged, Error> {
-        let options = &self.parts.postgres;
-        let Some(facts) = facts else {
-            if let Some(taker) = self.snapshot_taker(preflight).await? {
-                return Err(postgres::Error::SlotActive(taker).into());
-            }
-            self.comparison().without_slot()?;
-            let gap = match refuse_gap(self.parts, self.offsets, self.known.is_some()).await {
-                Err(error) if !error.is_lost_slot() => return Err(error),
-                gap => gap,
-            };
-            let site = preflight.site();
-            let (beginning, position) = self.compare(None, None, &site).await?;
-            return match beginning {
-                Beginning::Anew => Ok(Judged::Missing(None)),
-                Beginning::Accepted => self.give_up_position(preflight).await.map(|()| Judged::Missing(None)),
-                Beginning::GoesOn => {
-                    let unfinished = position
-                        .and_then(|kept| self.comparison().unfinished(&kept, &site.origin, site.database));
-                    gap.map(|()| Judged::Missing(unfinished))
-                }
-            };
-        };
-        let slot = options.slot.adopt(facts, &options.server.database)?;
-        // Before the position is read: a snapshot that ends in between has its position by then.
-        let taker = match options.snapshot.mode.sends_rows() && self.known.is_none() {
-            true => self.snapshot_taker(preflight).await?,
-            false => None,
-        };
-        let mut found = Found { stored: self.stored_offset(facts).await?, ..Found::made(slot) };
-        self.check_place(&mut found, slot.confirmed_flush_lsn, &preflight.site()).await?;
-        if let Some(taker) = taker.filter(|_| found.is_unused) {
-            return Err(postgres::Error::SlotActive(taker).into());
-        }
-        Ok(Judged::GoesOn(Box::new(found)))
+    /// Returns the judge of the slot.
+    pub(in crate::relay) fn judge<'j>(self, sql: &'j Sql) -> SlotJudge<'j>
+    where
+        'o: 'j,
+    {
+        let (parts, offsets, asker) = (self.parts, self.offsets, Asker::Relay(self.positions));
+        SlotJudge { parts, sql, offsets, asker, comparison: self.comparison() }
     }
 
-    /// Refuses a slot that is not where outboxd has left it.
-    pub(in crate::relay) async fn check_place(
-        self,
-        found: &mut Found,
-        confirmed: Lsn,
-        site: &Site,
-    ) -> Result<(), Error> {
-        let needs_position = self.comparison().needs_position(Some(confirmed), &site.origin);
-        if needs_position {
-            let (beginning, position) = self.compare(Some(confirmed), found.stored.as_ref(), site).await?;
-            found.is_where_left = beginning == Beginning::GoesOn;
-            found.is_unused =
-                found.stored.is_none() && self.is_unused(beginning, position.as_ref(), &site.sql).await?;
-            let position = position.filter(|_| found.is_where_left);
-            found.unfinished = position
-                .as_ref()
-                .and_then(|kept| self.comparison().unfinished(kept, &site.origin, site.database));
-            found.snapshots = position
-                .and_then(|position| self.comparison().snapshots(&position, &site.origin, site.database));
-        }
-        found.reads_later = !needs_position;
-        Ok(())
-    }
-
-    /// Returns whether nothing in Kafka shows that the slot was streamed from, or that its first snapshot was
-    /// completed. Without storage for positions that is not known.
-    async fn is_unused(
-        self,
-        beginning: Beginning,
-        position: Option<&Position>,
-        sql: &Sql,
-    ) -> Result<bool, Error> {
-        let is_asked = self.known.is_none() && self.parts.postgres.snapshot.mode.sends_rows();
-        if !is_asked || !self.positions.is_some_and(Positions::is_on) {
-            return Ok(false);
-        }
-        is_unused(self.parts, beginning, position, sql).await
-    }
-
-    /// Compares what is there with the position that is kept in Kafka.
-    async fn compare(
-        self,
-        slot: Option<Lsn>,
-        stored: Option<&SourceOffset>,
-        Site { sql, origin, database, in_recovery }: &Site,
-    ) -> Result<(Beginning, Option<Position>), Error> {
-        let position = match self.positions {
-            Some(positions) => positions.read().await?,
-            None => None,
-        };
-        // Asked for now: another outboxd may have had the slot since, and have kept a position behind the old end.
-        let facts = sql.slot(&self.parts.postgres.slot.name).await?;
-        let at = slot.zip(facts.map(|facts| facts.server_lsn));
-        if let (true, Some(position), Some((_, replayed))) = (*in_recovery, &position, at) {
-            standby::check_replay(replayed, (&position.origin(), position.lsn), origin)?;
-        }
-        let found = FoundSlot { origin, database: *database, at, stored };
-        let beginning = self.comparison().with_position(position.as_ref(), found, Now::read())?;
-        if let (Some(positions), Some(accept)) = (self.positions, self.parts.relay.position.accept) {
-            positions.use_up(accept);
-        }
-        Ok((beginning, position))
-    }
-
-    pub(in crate::relay) fn comparison(&self) -> Comparison<'_> {
+    pub(in crate::relay) fn comparison(self) -> Comparison<'o> {
         Comparison {
             known: self.known,
             saw_slot: self.saw_slot,
@@ -291,26 +146,11 @@ impl Opening<'_> {
         }
     }
 
-    /// Returns the other instance that sends the snapshot that comes before the slot, if there is one: then
-    /// the slot does not exist yet.
-    async fn snapshot_taker(self, preflight: &Preflight) -> Result<Option<SlotHolder>, Error> {
-        let SlotOptions { name, peer, .. } = &self.parts.postgres.slot;
-        let taker = preflight.sql.snapshot_taker(&application_base(name.as_str())).await?;
-        Ok(taker.map(|(pid, application)| SlotHolder {
-            slot: name.to_string(),
-            pid,
-            other: peer.other(&application),
-            application: shown_application(&application).to_owned(),
-            client: String::new(),
-            has_slot: false,
-        }))
-    }
-
-    /// Marks a stored position as given up by the user, so that it is not compared with the slot that is
+    /// Marks a stored position that the user has given up as such, so that it is not compared with the slot that is
     /// created now. This is written before the slot is created: a start that is interrupted then, or may not
     /// write positions, leaves nothing that the next one refuses.
-    async fn give_up_position(self, preflight: &Preflight) -> Result<(), Error> {
-        let Some(positions) = self.positions else { return Ok(()) };
+    async fn give_up_position(self, preflight: &Preflight, is_accepted: bool) -> Result<(), Error> {
+        let Some(positions) = self.positions.filter(|_| is_accepted) else { return Ok(()) };
         let mut position = self.position(preflight, Lsn::ZERO).given_up();
         positions.begin(&mut position);
         positions.write(&position).await
@@ -342,12 +182,5 @@ impl Opening<'_> {
             slot.drop_slot(&preflight.sql).await?;
         }
         Ok(())
-    }
-
-    /// Reads the offset of a connector that has used the slot before. It is read once the slot is free: until
-    /// then its owner may store a newer one.
-    async fn stored_offset(self, slot: &SlotFacts) -> Result<Option<SourceOffset>, Error> {
-        let Some(offsets) = self.offsets.filter(|_| self.known.is_none()) else { return Ok(None) };
-        offsets.read_for(slot).await
     }
 }

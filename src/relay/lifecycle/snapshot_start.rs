@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::slot_start::{Found, Made, Opening};
+use super::slot_judge::Found;
+use super::slot_start::{Made, Opening};
 use crate::error::chain;
 use crate::postgres::{Slot, SnapshotSlot};
 use crate::relay::capture::preflight::{Capture, Preflight};

@@ -1,6 +1,7 @@
 //! Incremental snapshots that a start continues: outboxd's own, or those that Debezium had not finished.
 
-use super::slot_start::{Found, Opening};
+use super::slot_judge::Found;
+use super::slot_start::Opening;
 use crate::relay::origin::Origin;
 use crate::relay::progress::comparison::StoredSnapshots;
 use crate::signal::{Checkpoint, Collection, StoredCheckpoint};

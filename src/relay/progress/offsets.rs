@@ -112,9 +112,9 @@ impl Offsets {
         stop: CancellationToken,
     ) {
         loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = sleep(self.0.flush_interval.max(FLUSH_INTERVAL_MIN)) => {}
+            if stop.run_until_cancelled(sleep(self.0.flush_interval.max(FLUSH_INTERVAL_MIN))).await.is_none()
+            {
+                return;
             }
             if offset.has_changed().unwrap_or(false) {
                 let newest = offset.borrow_and_update().clone();

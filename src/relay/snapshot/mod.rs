@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::mem;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep_until;
+use tokio::time::{sleep_until, timeout};
 
 use super::capture::resolution::{read_whole, relation_of};
 use super::capture::resolver::Resolver;
@@ -319,10 +319,7 @@ impl<'s> Snapshot<'s> {
                 Draining::Purge => self.parts.producer.purge(),
                 Draining::Done | Draining::Late => return Ok(ending.cause(&mut self.core, now)),
             }
-            tokio::select! {
-                () = self.parts.producer.deliveries().arrived() => {}
-                () = sleep_until((now.instant + LOOK_INTERVAL).into()) => {}
-            }
+            timeout(LOOK_INTERVAL, self.parts.producer.deliveries().arrived()).await.ok();
         }
     }
 

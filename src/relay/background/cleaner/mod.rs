@@ -118,18 +118,15 @@ pub(in crate::relay) async fn run(
     };
     let mut connection = None;
     while !stop.is_cancelled() {
-        let done = tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            done = cleaner.once(&mut connection, suited.is_ok()) => done,
+        let Some(done) = stop.run_until_cancelled(cleaner.once(&mut connection, suited.is_ok())).await else {
+            return;
         };
         if let Err(error) = done {
             connection = None;
             tracing::warn!(error = chain(&error), fix = error.cure(), "cleanup failed; retrying");
         }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = time::sleep(parts.relay.cleanup.interval) => {}
+        if stop.run_until_cancelled(time::sleep(parts.relay.cleanup.interval)).await.is_none() {
+            return;
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::control::{Control, Target, TargetReceiver};
@@ -153,10 +153,7 @@ impl Relay {
                 ..self.situation(retry::Step::Session, memory, target)
             };
             let pause = self.endure(error, situation, memory).await?;
-            tokio::select! {
-                () = target.ends_session() => {}
-                () = time::sleep(pause) => {}
-            }
+            timeout(pause, target.ends_session()).await.ok();
         }
     }
 
@@ -174,10 +171,7 @@ impl Relay {
         self.status.enter(Phase::Paused);
         while target.get() == Target::Pause {
             self.status.tick_idle(Instant::now());
-            tokio::select! {
-                () = target.ends_pause() => {}
-                () = time::sleep(STANDBY_INTERVAL) => {}
-            }
+            timeout(STANDBY_INTERVAL, target.ends_pause()).await.ok();
         }
         self.status.enter(Phase::Connecting);
     }
@@ -193,10 +187,7 @@ impl Relay {
         self.status.enter(Phase::Paused);
         while target.get() != Target::Stop {
             self.status.tick_idle(Instant::now());
-            tokio::select! {
-                () = target.stops() => {}
-                () = time::sleep(STANDBY_INTERVAL) => {}
-            }
+            timeout(STANDBY_INTERVAL, target.stops()).await.ok();
         }
     }
 
@@ -347,8 +338,8 @@ impl Relay {
             self.status.enter(Phase::Draining);
             ended.cancel();
             // A stop has all the time, also when it comes while a pause drains.
-            if time::timeout(within, target.stops()).await.is_ok() {
-                time::sleep(within).await;
+            if timeout(within, target.stops()).await.is_ok() {
+                sleep(within).await;
             }
         };
         let outcome = tokio::select! {

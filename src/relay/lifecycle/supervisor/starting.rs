@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time;
+use tokio::time::timeout;
 
 use super::{Places, Relay};
 use crate::kafka;
@@ -108,6 +108,8 @@ impl Relay {
             let opening =
                 Opening { parts, tls, status, metrics, offsets, positions, saw_slot, known, captured };
             let outcome = tokio::select! {
+                biased;
+                // 1: a stop or a pause does not wait for the start.
                 () = target.ends_session() => {
                     // A snapshot may have been broken off.
                     if target.get() != Target::Stop {
@@ -115,6 +117,7 @@ impl Relay {
                     }
                     return Ok(Attempt::TargetChanged);
                 }
+                // 2: the start itself.
                 outcome = alive(status, opening.open()) => outcome,
             };
             let pause = match outcome {
@@ -136,9 +139,8 @@ impl Relay {
                 }
             };
             self.status.tick_idle(Instant::now());
-            tokio::select! {
-                () = target.ends_session() => return Ok(Attempt::TargetChanged),
-                () = time::sleep(pause) => {}
+            if timeout(pause, target.ends_session()).await.is_ok() {
+                return Ok(Attempt::TargetChanged);
             }
         }
     }
