@@ -1,8 +1,6 @@
 //! Passwords of PostgreSQL that are asked for at each connection.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -43,17 +41,8 @@ impl Rotating {
         Self { db, folder: Watcher::new("outboxd-credentials-"), _server: server }
     }
 
-    fn path(&self, name: &str) -> String {
-        self.folder.folder().join(name).display().to_string()
-    }
-
-    /// Replaces a file at once, as an agent for secrets does.
     fn write(&self, name: &str, text: &str) -> String {
-        let (path, draft) = (self.path(name), self.path("draft"));
-        fs::write(&draft, text).unwrap();
-        fs::set_permissions(&draft, fs::Permissions::from_mode(0o600)).unwrap();
-        fs::rename(draft, &path).unwrap();
-        path
+        self.folder.replace(name, text)
     }
 
     fn script(&self, name: &str, text: &str) -> String {

@@ -13,25 +13,24 @@ use crate::support::certificate::Authority;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::postgres18;
 use crate::support::relay::{Config, Relay, with};
-use crate::support::secure_kafka::{Door, SecureKafka, USER};
+use crate::support::secure_kafka::{Door, PASSWORD, Secure, SecureKafka, USER, secure};
 use crate::support::token_endpoint::TokenEndpoint;
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
-const PASSWORD: &str = "p=a ss";
 const PATIENCE: Duration = Duration::from_secs(20);
 const STARTS: usize = 100;
 
-/// A broker behind locks, and the keys.
+/// The shared broker behind locks, and keys.
 struct Locked {
-    kafka: SecureKafka,
+    kafka: &'static SecureKafka,
     db: Outbox,
     keys: Watcher,
 }
 
 impl Locked {
     fn new() -> Self {
-        let [authority, stranger] = ["ours", "somebody else's"].map(Authority::new);
+        let (Secure { broker, authority, .. }, stranger) = (secure(), Authority::new("somebody else's"));
         let keys = Watcher::new("outboxd-keys-");
         let client = authority.issue("relay");
         let foreign = stranger.issue("relay");
@@ -43,7 +42,7 @@ impl Locked {
         ] {
             fs::write(keys.folder().join(name), text).unwrap();
         }
-        Self { kafka: SecureKafka::start(&authority, PASSWORD), db: Outbox::create(postgres18()), keys }
+        Self { kafka: broker, db: Outbox::create(postgres18()), keys }
     }
 
     /// Writes our authority into a store, as `keytool` does.
@@ -86,7 +85,7 @@ impl Locked {
 
     #[track_caller]
     fn refuse(&self, door: Door, host: &str, settings: &[(&str, &str)], words: &[&str]) {
-        let settings = &[&[("outboxd.startup.timeout.ms", "2000")], settings].concat();
+        let settings = &[&[("outboxd.startup.timeout.ms", "5000")], settings].concat();
         let mut relay = Relay::start(&self.config(door, host, settings));
         assert_eq!(relay.wait_for_exit(PATIENCE), 5, "{door:?} {settings:?}: {}", relay.stderr());
         let said = relay.stderr();

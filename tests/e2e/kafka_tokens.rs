@@ -8,34 +8,38 @@ use std::time::{Duration, Instant};
 use outboxd::internals::throwaway::unused_port;
 
 use crate::support::http::get_until;
+use crate::support::kafka::Kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::postgres18;
 use crate::support::relay::{Config, Relay, with};
-use crate::support::secure_kafka::{Door, SecureKafka, USER};
-use crate::support::signed_tokens::KeySet;
+use crate::support::secure_kafka::{Door, Secure, USER, secure};
 use crate::support::wait::{DEADLINE, let_pass};
+use crate::support::watcher::Watcher;
 
 const LONG: Duration = Duration::from_secs(3600);
 const SHORT: Duration = Duration::from_secs(4);
 const ENDPOINT: &str = "producer.sasl.oauthbearer.token.endpoint.url";
 const COMMAND: &str = "outboxd.kafka.token.command";
 
-/// A broker, and the issuer whose tokens it accepts.
+/// A database whose events go to the shared broker, and a folder for tokens.
 struct Guarded {
-    keys: KeySet,
-    kafka: SecureKafka,
+    secure: &'static Secure,
+    files: Watcher,
     db: Outbox,
 }
 
 impl Guarded {
     fn new() -> Self {
-        let keys = KeySet::new();
-        let kafka = SecureKafka::start_validating(&keys);
-        Self { keys, kafka, db: Outbox::create(postgres18()) }
+        let files = Watcher::new("outboxd-tokens-");
+        Self { secure: secure(), files, db: Outbox::create(postgres18()) }
+    }
+
+    fn kafka(&self) -> &Kafka {
+        &self.secure.broker.kafka
     }
 
     fn config(&self, settings: &[(&str, &str)]) -> Config {
-        let bootstrap = self.kafka.bootstrap(Door::SignedTokens, "127.0.0.1");
+        let bootstrap = self.secure.broker.bootstrap(Door::SignedTokens, "127.0.0.1");
         let login = [
             ("bootstrap.servers", bootstrap.as_str()),
             ("producer.security.protocol", "SASL_PLAINTEXT"),
@@ -43,15 +47,15 @@ impl Guarded {
             // outboxd cannot make the topic with these logins.
             ("outboxd.position.topic", ""),
         ];
-        with(with(self.db.config(&self.kafka.kafka), &login), settings)
+        with(with(self.db.config(self.kafka()), &login), settings)
     }
 
     fn write_token(&self, lifetime: Duration) -> String {
-        self.keys.write("token", &self.keys.token(USER, lifetime))
+        self.files.replace("token", &self.secure.keys.token(USER, lifetime))
     }
 
     fn check(&self, config: &Config) -> String {
-        let file = self.keys.write("config.json", &serde_json::to_string(config).unwrap());
+        let file = self.files.replace("config.json", &serde_json::to_string(config).unwrap());
         let mut check = Relay::command_with(&["check", "-c", &file], &[]);
         check.wait_for_exit(DEADLINE);
         check.stdout() + &check.stderr()
@@ -99,7 +103,7 @@ fn rotate(guarded: &Guarded, settings: &[(&str, &str)]) {
         assert_eq!(relay.stop(), 0);
         sent
     });
-    let records = guarded.kafka.kafka.read(&db.topic("order"), sent);
+    let records = guarded.kafka().read(&db.topic("order"), sent);
     let ids: BTreeSet<_> = records.iter().map(|record| record.header("id").to_owned()).collect();
     println!("{sent} events, {} records, {} ids", records.len(), ids.len());
     assert_eq!((records.len(), ids.len()), (sent, sent), "0 lost, 0 twice");
@@ -114,7 +118,7 @@ fn every_client_gets_a_token() {
     let state = format!("state-{}", db.name());
     let position = format!("position-{}", db.name());
     for topic in [&state, &position] {
-        guarded.kafka.kafka.create_topic(topic, 1, &[]);
+        guarded.kafka().create_topic(topic, 1, &[]);
     }
     let dedupe = [
         (ENDPOINT, url.as_str()),
@@ -130,7 +134,7 @@ fn every_client_gets_a_token() {
         let relay = Relay::start(&guarded.config(settings));
         db.wait_until_streaming();
         db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
-        guarded.kafka.kafka.read(&db.topic("order"), number + 1);
+        guarded.kafka().read(&db.topic("order"), number + 1);
         db.wait_until_confirmed();
         assert_eq!(relay.stop(), 0, "{settings:?}");
     }
@@ -141,8 +145,8 @@ fn every_client_gets_a_token() {
 #[test]
 fn a_source_of_tokens_that_fails_is_named_and_asked_again() {
     let guarded = Guarded::new();
-    let token = guarded.keys.token(USER, SHORT);
-    let script = guarded.keys.write("print", &format!("echo {token}"));
+    let token = guarded.secure.keys.token(USER, SHORT);
+    let script = guarded.files.replace("print", &format!("echo {token}"));
     let command = format!("sh '{script}'");
     let http = unused_port().unwrap();
     let settings = [
@@ -156,12 +160,12 @@ fn a_source_of_tokens_that_fails_is_named_and_asked_again() {
         ("echo canarysecond; echo canarysecond", "more than one line"),
         ("echo canarysecond", "authentication"),
     ] {
-        guarded.keys.write("print", text);
+        guarded.files.replace("print", text);
         let mut relay = Relay::start_with(&guarded.config(&settings), &["--http", &http.to_string()], &[]);
         let page = get_until(http, "/readyz", reason, |page| page.body.to_lowercase().contains(reason));
         assert_eq!(page.code, 503);
         assert!(!page.body.contains("canarysecond"), "{}", page.body);
-        guarded.keys.write("print", &format!("echo {}", guarded.keys.token(USER, LONG)));
+        guarded.files.replace("print", &format!("echo {}", guarded.secure.keys.token(USER, LONG)));
         get_until(http, "/readyz", "is ready again", |page| page.code == 200);
         assert!(relay.is_running());
         let said = relay.stderr();
@@ -187,6 +191,6 @@ fn a_topic_that_outboxd_cannot_make_is_named_with_the_command() {
     let said = run();
     let command = "kafka-topics.sh";
     assert!(said.contains(&topic) && said.contains(command) && said.contains(ENDPOINT), "{said}");
-    guarded.kafka.kafka.create_topic(&topic, 1, &[]);
+    guarded.kafka().create_topic(&topic, 1, &[]);
     assert!(!run().contains(command));
 }

@@ -6,18 +6,18 @@ use openssl::pkey::PKey;
 use openssl::symm::Cipher;
 use outboxd::internals::throwaway::{Options, ThrowawayPostgres, unused_port};
 
-use crate::support::certificate::Authority;
 use crate::support::http::{get_until, try_get};
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres;
 use crate::support::relay::{Config, Relay, with};
-use crate::support::secure_kafka::{Door, SecureKafka, USER};
+use crate::support::secure_kafka::{Door, PASSWORD, Secure, SecureKafka, USER, secure};
 use crate::support::wait::DEADLINE;
 use crate::support::watcher::Watcher;
 
 /// One word for each hiding place, so that a find names it.
 const DATABASE_PASSWORD: &str = "canarydbpassword";
 const KEY_PASSWORD: &str = "canarykeypassword";
+/// Of the password of the shared broker.
 const SASL_PASSWORD: &str = "canarysaslpassword";
 const PAYLOAD: &str = "canarypayload";
 const KEY: &str = "canarykey";
@@ -27,7 +27,7 @@ const ALL: [&str; 7] = [DATABASE_PASSWORD, KEY_PASSWORD, SASL_PASSWORD, PAYLOAD,
 
 /// Servers that want every secret there is.
 struct Vault {
-    kafka: SecureKafka,
+    kafka: &'static SecureKafka,
     db: Outbox,
     keys: Watcher,
     _server: ThrowawayPostgres,
@@ -35,7 +35,8 @@ struct Vault {
 
 impl Vault {
     fn new() -> Self {
-        let authority = Authority::new("ours");
+        let Secure { broker, authority, .. } = secure();
+        assert!(PASSWORD.contains(SASL_PASSWORD));
         let server = ThrowawayPostgres::start(&Options {
             certificate: Some(authority.issue("db.test")),
             hba: vec!["hostssl all secret all scram-sha-256 clientcert=verify-full".to_owned()],
@@ -54,14 +55,14 @@ impl Vault {
         write("ours.pem", authority.pem().as_bytes());
         write("client.pem", client.chain_pem.as_bytes());
         write("client.key", &sealed);
-        Self { kafka: SecureKafka::start(&authority, SASL_PASSWORD), db, keys, _server: server }
+        Self { kafka: broker, db, keys, _server: server }
     }
 
     fn config(&self) -> Config {
         let key = |name: &str| self.keys.folder().join(name).display().to_string();
         let jaas = format!(
             "org.apache.kafka.common.security.scram.ScramLoginModule required username=\"{USER}\" \
-             password=\"{SASL_PASSWORD}\";"
+             password=\"{PASSWORD}\";"
         );
         with(
             self.db.config(&self.kafka.kafka),

@@ -1,5 +1,6 @@
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use outboxd::internals::throwaway::unused_port;
 
@@ -12,6 +13,27 @@ use super::signed_tokens::{AUDIENCE, KeySet};
 
 /// User that may log in.
 pub(crate) const USER: &str = "relay";
+
+/// Password of that user on the shared broker, for each mechanism: with characters that a configuration must escape, and a word that no
+/// output may have.
+pub(crate) const PASSWORD: &str = "p=a canarysaslpassword";
+
+static SECURE: LazyLock<Secure> = LazyLock::new(Secure::start);
+
+/// Returns the broker with locks that the tests of this process share.
+pub(crate) fn secure() -> &'static Secure {
+    &SECURE
+}
+
+/// A broker that knows every login, and the two that it trusts.
+#[derive(Debug)]
+pub(crate) struct Secure {
+    pub(crate) broker: SecureKafka,
+    /// Of its certificate, and of those of clients.
+    pub(crate) authority: Authority,
+    /// The issuer of tokens.
+    pub(crate) keys: KeySet,
+}
 
 /// A broker that asks who its clients are, on listeners of their own. Tests read from it in plain text.
 #[derive(Debug)]
@@ -47,19 +69,34 @@ pub(crate) enum Door {
     SignedTokens,
 }
 
-impl SecureKafka {
-    /// Starts a broker whose certificate names 127.0.0.1 and kafka.test; the user has this password for each mechanism.
-    pub(crate) fn start(authority: &Authority, password: &str) -> Self {
-        let secure = Self::start_with(authority, password, "");
-        secure.add_scram(password);
-        secure
+impl Secure {
+    /// Starts a broker whose certificate names 127.0.0.1 and kafka.test, that validates signed tokens, and that ends connections whose
+    /// token has expired.
+    fn start() -> Self {
+        let (authority, keys) = (Authority::new("ours"), KeySet::new());
+        let url = keys.url();
+        let lines = format!(
+            "listener.name.signed.oauthbearer.sasl.server.callback.handler.class=\
+             org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler\n\
+             listener.name.signed.oauthbearer.connections.max.reauth.ms=3600000\n\
+             sasl.oauthbearer.jwks.endpoint.url={url}\n\
+             sasl.oauthbearer.expected.audience={AUDIENCE}\n"
+        );
+        // Kafka reads a file only if a property of its virtual machine allows it.
+        let allowed = format!("-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}");
+        let allowed: &'static str = Box::leak(allowed.into_boxed_str());
+        let broker = SecureKafka::launch(&authority, PASSWORD, &lines, Box::leak(Box::new([allowed])));
+        broker.add_scram(PASSWORD);
+        Self { broker, authority, keys }
     }
+}
 
+impl SecureKafka {
     /// Starts a broker without SCRAM, on which no user who logs in has any right yet.
     pub(crate) fn start_strict(authority: &Authority, password: &str) -> Self {
         let authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
                           super.users=User:ANONYMOUS\n";
-        Self::start_with(authority, password, authorizer)
+        Self::launch(authority, password, authorizer, &[])
     }
 
     /// Gives the user rights on topics that begin so.
@@ -75,26 +112,6 @@ impl SecureKafka {
     /// Takes away one of them.
     pub(crate) fn revoke(&self, prefix: &str, operation: Operation) {
         acl::revoke(&self.kafka.bootstrap(), USER, (Resource::Topic, prefix), operation);
-    }
-
-    /// Starts a broker that validates tokens against this set of keys, and ends connections whose token has expired.
-    pub(crate) fn start_validating(keys: &KeySet) -> Self {
-        let (authority, url) = (Authority::new("ours"), keys.url());
-        let lines = format!(
-            "listener.name.signed.oauthbearer.sasl.server.callback.handler.class=\
-             org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler\n\
-             listener.name.signed.oauthbearer.connections.max.reauth.ms=3600000\n\
-             sasl.oauthbearer.jwks.endpoint.url={url}\n\
-             sasl.oauthbearer.expected.audience={AUDIENCE}\n"
-        );
-        // Kafka reads a file only if a property of its virtual machine allows it.
-        let allowed = format!("-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}");
-        let allowed: &'static str = Box::leak(allowed.into_boxed_str());
-        Self::launch(&authority, "unused", &lines, Box::leak(Box::new([allowed])))
-    }
-
-    fn start_with(authority: &Authority, password: &str, more: &str) -> Self {
-        Self::launch(authority, password, more, &[])
     }
 
     fn launch(authority: &Authority, password: &str, more: &str, jvm: &'static [&'static str]) -> Self {

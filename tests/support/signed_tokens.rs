@@ -1,4 +1,3 @@
-use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -29,25 +28,13 @@ impl KeySet {
             "kty": "RSA", "kid": "1", "alg": "RS256", "use": "sig", "n": text(rsa.n()), "e": text(rsa.e()),
         });
         let (key, folder) = (PKey::from_rsa(rsa).unwrap(), Watcher::new("outboxd-tokens-"));
-        fs::write(folder.folder().join("keys.json"), json!({ "keys": [public] }).to_string()).unwrap();
+        folder.replace("keys.json", &json!({ "keys": [public] }).to_string());
         Self { key, folder }
     }
 
     /// Returns the `sasl.oauthbearer.jwks.endpoint.url` of the broker.
     pub(crate) fn url(&self) -> String {
-        format!("file://{}", self.path("keys.json"))
-    }
-
-    pub(crate) fn path(&self, name: &str) -> String {
-        self.folder.folder().join(name).display().to_string()
-    }
-
-    /// Replaces a file at once, as the kubelet does.
-    pub(crate) fn write(&self, name: &str, text: &str) -> String {
-        let (path, draft) = (self.path(name), self.path("draft"));
-        fs::write(&draft, text).unwrap();
-        fs::rename(draft, &path).unwrap();
-        path
+        format!("file://{}", self.folder.path("keys.json"))
     }
 
     /// Makes a token of a subject with this lifetime.

@@ -1,6 +1,7 @@
 use std::env;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -57,6 +58,20 @@ impl Watcher {
 
     fn report(&mut self, line: &str) {
         writeln!(self.shell.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    /// Returns the path of a file in the folder.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.folder().join(name).display().to_string()
+    }
+
+    /// Replaces a file at once, as an agent for secrets and the kubelet do. Only its owner may read it.
+    pub(crate) fn replace(&self, name: &str, text: &str) -> String {
+        let (path, draft) = (self.path(name), self.path("draft"));
+        fs::write(&draft, text).unwrap();
+        fs::set_permissions(&draft, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::rename(draft, &path).unwrap();
+        path
     }
 }
 

@@ -34,7 +34,7 @@ pub(in crate::relay) struct SlotJudge<'j> {
     pub(in crate::relay) comparison: Comparison<'j>,
 }
 
-/// Who asks, which decides how the stored position is read.
+/// Client that asks: it decides how the stored position is read.
 #[derive(Clone, Copy)]
 pub(in crate::relay) enum Asker<'j> {
     /// A relay at its start, with its storage of positions: what it reads, it takes over.
