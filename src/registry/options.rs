@@ -388,7 +388,7 @@ mod tests {
             (CONFLUENT_CLASS, vec![URL, ("bearer.auth.credentials.source", "OAUTHBEARER")], "STATIC_TOKEN"),
             (CONFLUENT_CLASS, vec![URL, ("value.subject.name.strategy", "x.My")], "RecordNameStrategy"),
             (CONFLUENT_CLASS, vec![URL, ("schemas.cache.config", "0")], "above 0"),
-            (CONFLUENT_CLASS, vec![URL, ("discard.type.doc.default", "true")], "say false"),
+            (CONFLUENT_CLASS, vec![URL, ("discard.type.doc.default", "true")], "set false"),
             (
                 CONFLUENT_CLASS,
                 vec![URL, ("schema.registry.ssl.truststore.type", "BCFKS")],

@@ -99,7 +99,7 @@ fn a_snapshot_and_the_stream_wait_and_tables_come_as_listed() {
     let relay = Relay::start(&config(&db, &settings));
     relay.wait_for_stderr("waiting for snapshot.delay.ms");
     db.execute("insert into a values (4, '')");
-    relay.wait_for_stderr("waiting, as streaming.delay.ms says");
+    relay.wait_for_stderr("waiting for streaming.delay.ms");
     assert_eq!(marks(&sent(&db, "c")), ["first", "last_in_data_collection"]);
     assert_eq!(marks(&sent(&db, "a")), ["first_in_data_collection", "last"]);
     assert_eq!(ids(&sent(&db, "a")), [1, 2, 3]);

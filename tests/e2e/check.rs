@@ -110,8 +110,8 @@ fn topics_of_tables_are_known_before_the_first_row() {
             ("topic.creation.default.replication.factor", copies),
         ])
     };
-    let by_us = format!("topic {a:?} does not exist yet; outboxd makes it with 7 partitions and 1 copy");
-    assert_eq!(title(&group("1"), "KA011", "note"), by_us + ", as topic.creation.default says");
+    let by_us = format!("topic {a:?} does not exist yet; outboxd creates it with 7 partitions and 1 copy");
+    assert_eq!(title(&group("1"), "KA011", "note"), by_us + " by topic.creation.default");
     // There is one broker.
     assert!(title(&group("3"), "KA011", "failure").contains("cannot be created by topic.creation.default"));
 

@@ -63,7 +63,7 @@ fn a_version_of_a_row_that_no_record_has_is_reported() {
         let mut shown = Relay::command(&["explain", key, "-c", &file]);
         assert_eq!(shown.wait_for_exit(crate::support::wait::DEADLINE), 0, "{key}: {}", shown.stderr());
         let said = shown.stdout();
-        assert_eq!(said.contains("none of its records tells this transaction"), is_behind, "{key}: {said}");
+        assert_eq!(said.contains("none of its records has this transaction"), is_behind, "{key}: {said}");
     }
 }
 

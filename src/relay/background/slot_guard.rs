@@ -224,7 +224,9 @@ mod tests {
     #[test]
     fn the_fix_is_that_of_the_cause() {
         let behind = facts("extended", 100, Some(1));
-        assert!(cure(&behind, Some(Duration::from_secs(7)), false).starts_with("Kafka is slow or away"));
+        assert!(
+            cure(&behind, Some(Duration::from_secs(7)), false).starts_with("Kafka is slow or unavailable")
+        );
         assert!(cure(&behind, None, false).contains("max_slot_wal_keep_size"));
         assert!(cure(&behind, None, true).starts_with("Kafka is away"));
         let old = facts("extended", 300, None);

@@ -238,7 +238,7 @@ fn a_row_whose_record_says_that_it_is_gone_is_not_skipped() {
     assert_eq!((answer.exit, found(&answer)), (YES, vec![]), "{:#}", answer.json);
     db.execute("insert into things values (2, 'true')");
     let (exit, _, stderr) = verify(&config, &["--wait", "0"]);
-    assert!(exit == USAGE && stderr.contains("a record that tells no row"), "{exit}: {stderr}");
+    assert!(exit == USAGE && stderr.contains("a record that contains no row"), "{exit}: {stderr}");
 }
 
 /// Returns a configuration in which an EventRouter processes the outbox, and ExtractNewRecordState the other table.

@@ -368,7 +368,7 @@ pub(super) mod tests {
         };
         let checks = told(&targets);
         assert!(checks.iter().filter(|check| check.code == codes::TOPIC).count() == 1, "{checks:?}");
-        assert!(checks[0].title.ends_with("; so it is with 10 more"), "{checks:?}");
+        assert!(checks[0].title.ends_with("; the same for 10 more"), "{checks:?}");
         let compacted: Vec<_> = checks.iter().filter(|check| check.code == codes::COMPACTION).collect();
         assert!(compacted.iter().any(|check| check.outcome == Warning && check.title.contains("t3")));
         let few = told(&targets[1..]);

@@ -191,7 +191,7 @@ mod tests {
     fn summary(tally: Tally) -> Summary {
         Summary {
             tally,
-            order: Err("nothing tells it".to_owned()),
+            order: Err("no record has a position".to_owned()),
             slot: SlotPosition::Absent,
             latest: false,
             whole: false,
@@ -225,7 +225,7 @@ mod tests {
             "          1,234  rows\n",
             "    not counted  rows whose record comes too late",
             "    not counted  records without a row",
-            "order: not checked: no column has it\n",
+            "order: not checked: no record has a position\n",
             "note: something\n",
         ] {
             assert!(lines.contains(expected), "{expected}: {lines}");

@@ -278,7 +278,7 @@ mod tests {
             ("", "", "invalid length 0"),
             (r#""version":1"#, r#""version":0"#, "its version is 0"),
             (r#""version":1"#, r#""version":4"#, "its version is 4"),
-            (r#""version":1"#, r#""version":3"#, "at which LSN"),
+            (r#""version":1"#, r#""version":3"#, "the LSN of its event"),
             (r#""version":1"#, r#""version":2"#, "which part"),
             (r#""version":1"#, r#""version":2,"part":4294967296"#, "4294967296"),
             (r#""version":1,"#, "", "missing field `version`"),
