@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> bool {
             let slot = slot(row.contestant, round);
             let trial = Trial { lab: &lab, slot: &slot, records: &records, end, shape: options.shape };
             let outcome = field.drain(row.contestant, &trial);
-            tell(round, row.contestant, &outcome);
+            report(round, row.contestant, &outcome);
             if round != WARM_UP || outcome.is_err() {
                 row.outcomes.push(outcome);
             }

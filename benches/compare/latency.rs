@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Options, rate: u32) -> bool {
     for round in 0..=options.rounds {
         for at in turns(relays.len(), round) {
             let outcome = measure(&lab, options, field.program(relays[at]), (relays[at], round), rate);
-            tell(round, relays[at], &outcome);
+            report(round, relays[at], &outcome);
             merge(&mut outcomes[at], outcome, round);
         }
     }

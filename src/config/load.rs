@@ -36,6 +36,8 @@ pub(crate) struct Config {
     pub extended_headers: bool,
     /// `message.prefix.include.list` and `message.prefix.exclude.list`: regular expressions.
     pub message_prefixes: [Vec<String>; 2],
+    /// `outboxd.metrics.former.names` (false): whether the metrics have their former names too.
+    pub(crate) former_metrics: bool,
     /// `outboxd.metrics.debezium` (false): whether the metrics have Debezium's names too.
     pub debezium_metrics: bool,
     /// `custom.metric.tags`: labels of the metrics with Debezium's names.
@@ -88,6 +90,7 @@ impl Config {
             extended_headers: parts.extended_headers,
             message_prefixes: parts.message_prefixes,
             debezium_metrics: parts.debezium_metrics,
+            former_metrics: parts.former_metrics,
             metric_tags: parts.metric_tags,
             tracing: parts.tracing,
             columns: parts.columns,
@@ -110,6 +113,7 @@ struct Parts {
     extended_headers: bool,
     message_prefixes: [Vec<String>; 2],
     debezium_metrics: bool,
+    former_metrics: bool,
     metric_tags: Vec<(String, String)>,
     tracing: bool,
     transforms: Transforms,
@@ -161,6 +165,7 @@ impl Parts {
                 reader.regex_list("message.prefix.exclude.list"),
             ],
             debezium_metrics: reader.boolean("outboxd.metrics.debezium", false),
+            former_metrics: reader.boolean("outboxd.metrics.former.names", false),
             metric_tags: metric_tags::options(reader),
             tracing: router::tracing(reader),
             transforms,

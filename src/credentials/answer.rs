@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use super::source::Credential;
+use super::wiped_json::WipedJson;
 use crate::secret::Secret;
 
 /// Names under which tools print the value: outboxd's own, of Kubernetes and OAuth 2.0, of Azure's command.
@@ -17,7 +18,7 @@ pub(super) fn parse(text: &str, now: SystemTime) -> Result<Credential, &'static 
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     if text.trim_start().starts_with('{') {
-        let object: Value = serde_json::from_str(text).map_err(|_| "the answer is not valid JSON")?;
+        let object = WipedJson::parse(text).ok_or("the answer is not valid JSON")?;
         // Kubernetes' ExecCredential has both in its status.
         return of_object(object.get("status").unwrap_or(&object), now);
     }
@@ -28,6 +29,11 @@ pub(super) fn parse(text: &str, now: SystemTime) -> Result<Credential, &'static 
         return Err("the answer has more than one line and is not JSON");
     }
     Ok(Credential { value: Secret::new(text), expires_at: None })
+}
+
+/// Reads the answer of a service, which is JSON.
+pub(super) fn token(text: &str, now: SystemTime) -> Result<Credential, &'static str> {
+    if text.trim_start().starts_with('{') { parse(text, now) } else { Err("the answer is not valid JSON") }
 }
 
 fn of_object(object: &Value, now: SystemTime) -> Result<Credential, &'static str> {

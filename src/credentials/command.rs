@@ -6,12 +6,18 @@ use std::time::SystemTime;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process;
+use zeroize::Zeroizing;
 
 use super::source::Credential;
 use super::{Error, answer, mask};
 
 /// The most bytes that are read of a command's output. An answer of that length may be cut and is refused.
 const OUTPUT_MAX: u64 = 64 << 10;
+/// Room for the output, and for the read that finds its end.
+const OUTPUT_CAPACITY: usize = (64 << 10) + 64;
+
+/// Output of a command, which is wiped when it is dropped.
+type Output = Zeroizing<Vec<u8>>;
 
 /// A program with its arguments. `Debug` shows the program alone: arguments may be secrets.
 #[derive(Clone, PartialEq, Eq)]
@@ -70,9 +76,9 @@ impl Command {
         let not_run = |source| Error::NotRun { option: option.to_owned(), program: program(), source };
         let (status, stdout, stderr) = self.output().await.map_err(not_run)?;
         let is_whole = u64::try_from(stdout.len()).is_ok_and(|length| length < OUTPUT_MAX);
-        let read = is_whole.then_some(stdout).ok_or("the answer has 64 KiB or more");
-        let read = read.and_then(|stdout| String::from_utf8(stdout).map_err(|_| "the answer is not UTF-8"));
-        let read = read.and_then(|text| answer::parse(&text, SystemTime::now()));
+        let read = is_whole.then_some(stdout.as_slice()).ok_or("the answer has 64 KiB or more");
+        let read = read.and_then(|stdout| std::str::from_utf8(stdout).map_err(|_| "the answer is not UTF-8"));
+        let read = read.and_then(|text| answer::parse(text, SystemTime::now()));
         let value = read.as_ref().ok().map(|credential| credential.value.expose());
         for line in mask::lines(&String::from_utf8_lossy(&stderr), value) {
             if status.success() {
@@ -91,7 +97,7 @@ impl Command {
         read.map_err(|reason| Error::Answer { option: option.to_owned(), reason })
     }
 
-    async fn output(&self) -> io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
+    async fn output(&self) -> io::Result<(ExitStatus, Output, Output)> {
         let mut child = process::Command::new(&self.program)
             .args(&self.arguments)
             .stdin(Stdio::null())
@@ -106,8 +112,9 @@ impl Command {
 }
 
 /// Reads up to the limit and closes the pipe, which ends a program that prints without end.
-async fn read(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+async fn read(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<Output> {
+    // A buffer that grew would leave copies of what it had.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(OUTPUT_CAPACITY));
     if let Some(pipe) = pipe {
         pipe.take(OUTPUT_MAX).read_to_end(&mut bytes).await?;
     }

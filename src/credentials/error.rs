@@ -2,6 +2,7 @@ use std::io;
 use std::time::Duration;
 
 use super::aws::TokenError;
+use super::identity::IdentityError;
 
 /// Failure of a source of credentials. It never has the value.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,15 @@ pub enum Error {
         #[source]
         source: TokenError,
     },
+    /// There is no token of an identity provider.
+    #[error("{option}: no token")]
+    Identity {
+        /// The option that configures it.
+        option: String,
+        /// The cause.
+        #[source]
+        source: Box<IdentityError>,
+    },
     /// The answer has expired already.
     #[error("{option} returned a credential that has expired")]
     Expired {
@@ -91,6 +101,7 @@ impl Error {
             Self::Iam { .. } => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the pod or the instance a role; \
                                  to see which identity counts: aws sts get-caller-identity"
                 .to_owned(),
+            Self::Identity { source, .. } => source.cure(),
             Self::Expired { option } => {
                 format!("see that the clocks of this machine and of {option} agree")
             }

@@ -1,7 +1,7 @@
 //! Credentials, asked for at each connection.
 //!
 //! ```text
-//!   a connection ──▶ Source::fetch ──▶ literal · value read again · command · password file · IAM ──▶ Credential
+//!   a connection ──▶ Source::fetch ──▶ literal · value read again · command · password file · IAM · identity ──▶ Credential
 //!        └── refused ──▶ Source::forget ──▶ fetch again: another value is tried at once
 //! ```
 //!
@@ -11,12 +11,15 @@
 //! # Invariants
 //! - No error, log line or `Debug` of this module has a secret.
 //! - Each source has a time limit. One request runs at a time, and those that wait for it share its answer.
+//! - Buffers with secrets are wiped when they are dropped, as far as outboxd owns them.
 //! - A value with an expiry is used until shortly before it; one without is asked for at each connection.
 
 mod answer;
 mod aws;
 mod command;
 mod error;
+mod http;
+mod identity;
 mod jwt;
 mod mask;
 mod password_file;
@@ -24,10 +27,12 @@ mod service_file;
 mod source;
 mod token_file;
 mod tokens;
+mod wiped_json;
 
 pub(crate) use aws::{Environment, IamToken, Role, region_of_kafka, region_of_rds};
 pub(crate) use command::Command;
 pub(crate) use error::Error;
+pub(crate) use identity::{Azure, ClientCredentials, Google, Identity, Variables};
 pub(crate) use password_file::PasswordFile;
 pub(crate) use service_file::Service;
 pub use source::Source;

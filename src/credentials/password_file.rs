@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use zeroize::Zeroizing;
+
 use super::source::Target;
 use crate::secret::Secret;
 
@@ -44,7 +46,7 @@ impl PasswordFile {
             );
             return Ok(None);
         }
-        Ok(find(&fs::read_to_string(&self.0)?, target))
+        Ok(find(&Zeroizing::new(fs::read_to_string(&self.0)?), target))
     }
 }
 
@@ -72,24 +74,26 @@ fn find(text: &str, target: &Target) -> Option<Secret> {
         let named_socket = fields.first().is_some_and(|field| *field == target.host);
         let mut pairs = fields.iter().zip(&wanted);
         let host_fits = pairs.next().is_some_and(fits) || named_socket;
-        (host_fits && pairs.all(fits) && !password.is_empty()).then(|| Secret::new(password))
+        (host_fits && pairs.all(fits) && !password.expose().is_empty()).then_some(password)
     })
 }
 
 /// Splits a line into the four fields and the password. A backslash escapes the next character.
-fn fields(line: &str) -> Option<([String; 4], String)> {
-    let mut fields = vec![String::new()];
+fn fields(line: &str) -> Option<([String; 4], Secret)> {
+    // A text that grew would leave copies of what it had.
+    let empty = || String::with_capacity(line.len());
+    let mut fields = vec![empty()];
     let mut chars = line.trim_end_matches('\r').chars();
     while let Some(c) = chars.next() {
         // What follows the fourth colon is the password, its colons included.
         if c == ':' && fields.len() < 5 {
-            fields.push(String::new());
+            fields.push(empty());
             continue;
         }
         let c = if c == '\\' { chars.next().unwrap_or('\\') } else { c };
         fields.last_mut()?.push(c);
     }
-    let password = fields.pop()?;
+    let password = Secret::new(fields.pop()?);
     Some((fields.try_into().ok()?, password))
 }
 
@@ -121,6 +125,20 @@ mod tests {
         assert_eq!(find("localhost:*:*:*:s", &socket), Some(Secret::new("s")));
         assert_eq!(find("/run/postgresql:*:*:*:s", &socket), Some(Secret::new("s")));
         assert_eq!(find("a\\:\\:1:*:*:*:s", &target("a::1")), Some(Secret::new("s")));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_others_may_read_is_used_after_the_fix() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pgpass");
+        fs::write(&path, "*:*:*:*:s").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let file = PasswordFile::new(&path);
+        assert_eq!(file.read(&target("db")).unwrap(), None);
+        assert!(std::process::Command::new("chmod").arg("600").arg(&path).status().unwrap().success());
+        assert_eq!(file.read(&target("db")).unwrap(), Some(Secret::new("s")));
     }
 
     proptest! {

@@ -4,6 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use zeroize::Zeroizing;
+
+use crate::secret::Secret;
+
 /// A section of a service file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Service {
@@ -48,7 +52,7 @@ pub(crate) enum ServiceError {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Parameter {
     pub(crate) name: String,
-    pub(crate) value: String,
+    pub(crate) value: Secret,
     /// Its line, counted from 1.
     pub(crate) line: usize,
 }
@@ -89,6 +93,7 @@ impl Service {
     /// When the file cannot be read, has no such section, or a line of it is no parameter.
     pub(crate) fn parameters(&self) -> Result<Vec<Parameter>, ServiceError> {
         let text = fs::read_to_string(&self.file)
+            .map(Zeroizing::new)
             .map_err(|source| ServiceError::Unreadable { file: self.file.clone(), source })?;
         match section(&text, &self.name) {
             Ok(Some(parameters)) => Ok(parameters),
@@ -115,7 +120,7 @@ fn section(text: &str, name: &str) -> Result<Option<Vec<Parameter>>, usize> {
             }
         } else if let Some(parameters) = &mut found {
             let (name, value) = line.split_once('=').ok_or(number)?;
-            let (name, value) = (name.trim_end().to_owned(), value.trim_start().to_owned());
+            let (name, value) = (name.trim_end().to_owned(), Secret::new(value.trim_start()));
             if parameters.iter().all(|parameter| parameter.name != name) {
                 parameters.push(Parameter { name, value, line: number });
             }
@@ -139,7 +144,7 @@ mod tests {
     fn a_section_has_its_parameters() {
         let text = "# all\nhost=none\n[other]\nhost=o\n\n[orders]\n host = db \n#x\npassword=a=b\nhost=second\n[orders]\nport=1\n";
         let read = section(text, "orders").unwrap().unwrap();
-        let read: Vec<_> = read.iter().map(|p| (p.name.as_str(), p.value.as_str(), p.line)).collect();
+        let read: Vec<_> = read.iter().map(|p| (p.name.as_str(), p.value.expose(), p.line)).collect();
         assert_eq!(read, [("host", "db", 7), ("password", "a=b", 9)]);
         assert_eq!(section(text, "none"), Ok(None));
         assert_eq!(section("[a]\nhost", "a"), Err(2));

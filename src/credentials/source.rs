@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::Mutex;
 
-use super::{Command, Error, IamToken, PasswordFile};
+use super::{Command, Error, IamToken, Identity, PasswordFile};
 use crate::secret::Secret;
 
 /// A value with less than this left is asked for again, or with less than a fifth of its life.
@@ -62,6 +62,7 @@ enum Provider {
     Command(Command),
     PasswordFile(PasswordFile),
     IamToken(Arc<IamToken>),
+    Identity(Arc<Identity>),
 }
 
 /// The last answer.
@@ -106,6 +107,11 @@ impl Source {
         Self::new(option, Provider::IamToken(Arc::new(token)))
     }
 
+    /// Makes a source of tokens of an identity provider.
+    pub(crate) fn identity(option: &str, identity: Identity) -> Self {
+        Self::new(option, Provider::Identity(Arc::new(identity)))
+    }
+
     fn new(option: &str, provider: Provider) -> Self {
         Self { option: option.to_owned(), provider, limit: ANSWER_MAX, last: Arc::default() }
     }
@@ -138,7 +144,8 @@ impl Source {
             Provider::Reread(_)
             | Provider::Command(_)
             | Provider::PasswordFile(_)
-            | Provider::IamToken(_) => Some(&self.option),
+            | Provider::IamToken(_)
+            | Provider::Identity(_) => Some(&self.option),
         }
     }
 
@@ -177,19 +184,36 @@ impl Source {
         let last = self.last.lock().await;
         let credential = &last.as_ref()?.credential;
         let expiry = credential.expires_at.and_then(|end| jiff::Timestamp::try_from(end).ok());
-        if let (Some(identity), Some(end)) = (self.identity().await, expiry) {
-            return Some(format!("{identity}, which expires at {end}"));
-        }
+        let named = self.holder().await.unwrap_or_else(|| format!("the password of {option}"));
         Some(match expiry {
-            Some(end) => format!("the password of {option}, which expires at {end}"),
-            None => format!("the password of {option}, which is asked for at each connection"),
+            Some(end) => format!("{named}, which expires at {end}"),
+            None => format!("{named}, which is asked for at each connection"),
         })
     }
 
     /// Returns the identity behind the last token, if only the source knows it.
-    pub(super) async fn identity(&self) -> Option<String> {
-        let Provider::IamToken(token) = &self.provider else { return None };
-        Some(format!("an AWS IAM token of access key {}", token.key_id().await?))
+    pub(super) async fn holder(&self) -> Option<String> {
+        match &self.provider {
+            Provider::IamToken(token) => {
+                Some(format!("an AWS IAM token of access key {}", token.key_id().await?))
+            }
+            Provider::Identity(identity) => identity.description(),
+            _ => None,
+        }
+    }
+
+    /// Returns whether its tokens are signatures that only AWS may see.
+    pub(crate) const fn signs_for_aws(&self) -> bool {
+        matches!(self.provider, Provider::IamToken(_))
+    }
+
+    /// Returns whether both ask the same identity provider, or neither asks one.
+    pub(crate) fn has_identity_of(&self, other: &Self) -> bool {
+        match (&self.provider, &other.provider) {
+            (Provider::Identity(own), Provider::Identity(other)) => own == other,
+            (Provider::Identity(_), _) | (_, Provider::Identity(_)) => false,
+            _ => true,
+        }
     }
 
     /// Forgets a value that a server has refused, so that the next request asks the source.
@@ -231,6 +255,11 @@ impl Source {
                 .await
                 .map(Some)
                 .map_err(|source| Error::Iam { option: self.option.clone(), source }),
+            Provider::Identity(identity) => identity
+                .token()
+                .await
+                .map(Some)
+                .map_err(|source| Error::Identity { option: self.option.clone(), source: Box::new(source) }),
             Provider::PasswordFile(file) => {
                 let (file, target) = (file.clone(), target.clone());
                 let read = tokio::task::spawn_blocking(move || file.read(&target)).await;

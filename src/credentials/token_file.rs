@@ -2,11 +2,15 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::PathBuf;
 
+use zeroize::Zeroizing;
+
 use super::Reread;
 use crate::secret::Secret;
 
 /// The most bytes of a token's file.
 const BYTES_MAX: u64 = 64 << 10;
+/// Room for them, and for the read that finds the end.
+const CAPACITY: usize = (64 << 10) + 64;
 
 /// A file with a token alone, which another program replaces, such as the kubelet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +23,8 @@ impl TokenFile {
     }
 
     fn read(&self) -> io::Result<Secret> {
-        let mut text = String::new();
+        // A buffer that grew would leave copies of what it had.
+        let mut text = Zeroizing::new(String::with_capacity(CAPACITY));
         File::open(&self.0)?.take(BYTES_MAX).read_to_string(&mut text)?;
         if u64::try_from(text.len()).is_ok_and(|length| length >= BYTES_MAX) {
             return Err(io::Error::other("it has 64 KiB or more"));

@@ -80,6 +80,11 @@ impl Tokens {
         self.0.source.option()
     }
 
+    /// Returns the source itself, for a client that may wait.
+    pub(crate) fn source(&self) -> Source {
+        self.0.source.clone()
+    }
+
     /// Returns a valid token, at once if there is one.
     ///
     /// # Errors
@@ -194,7 +199,7 @@ impl Shared {
         let fetched = self.source.fetch(&self.target).await.map_err(|error| chain(&error))?;
         let credential = fetched.ok_or_else(|| format!("{} has no token", self.source.option()))?;
         let now = SystemTime::now();
-        let token = Token { identity: self.source.identity().await, ..Token::new(credential, now) };
+        let token = Token { identity: self.source.holder().await, ..Token::new(credential, now) };
         if token.expires_at <= now {
             return Err(format!("{} returned a token that has expired", self.source.option()));
         }

@@ -176,7 +176,7 @@ mod tests {
     fn metrics_show_the_state_of_the_moment() {
         serve(status(Phase::Streaming), async |addr| {
             let (_, page) = probe(addr, "/metrics", PATIENCE).await.unwrap();
-            assert!(page.contains("relay_kafka_connected 1\n") && page.ends_with("# EOF\n"));
+            assert!(page.contains("outboxd_kafka_connected 1\n") && page.ends_with("# EOF\n"));
         });
     }
 

@@ -31,7 +31,6 @@ pub(crate) fn serve(answer: &str, tls: Option<SslAcceptor>) -> (u16, JoinHandle<
 
 /// Starts a server that sends one of these answers on each connection, in this order, and returns the
 /// requests.
-#[cfg(feature = "demo")]
 pub(crate) fn serve_each(answers: Vec<Vec<u8>>) -> (u16, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -366,6 +366,8 @@ fn unreachable_cure(reason: &str) -> &'static str {
     let says = |word: &str| reason.to_ascii_lowercase().contains(word);
     if says("outboxd.kafka.token.command") {
         "run the command of outboxd.kafka.token.command as outboxd's user: it must print a token; its stderr is in the log of outboxd"
+    } else if says("outboxd.kafka.auth") {
+        "see which identity outboxd has, and what its service answers: docs/credentials.md names the variables of Azure and Google"
     } else if says("cannot be read again") {
         "see that the file of the token is there and can be read by outboxd's user, and that it has a token alone"
     } else if says("oauthbearer") {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::topics::topic_creation::TopicCreation;
-use crate::credentials::Tokens;
+use crate::credentials::{ClientCredentials, Identity, Source, Tokens};
 use crate::key_store::{self, Form, KeyStore};
 use crate::secret::Secret;
 
@@ -45,6 +45,26 @@ impl Options {
             }
         }
         Ok(())
+    }
+
+    /// Returns a source of the tokens that the clients log in with, if outboxd can ask for them and another server may see them. An identity provider, which librdkafka
+    /// asks for the clients, is asked in the same way.
+    pub(crate) fn token_source(&self) -> Option<Source> {
+        if let Some(tokens) = &self.tokens {
+            return Some(tokens.source()).filter(|source| !source.signs_for_aws());
+        }
+        let property = |name: &str| {
+            let mut named = self.properties.iter().rev().filter(|(said, _)| said == name);
+            named.next().map(|(_, value)| value.clone())
+        };
+        let text = |name: &str| Some(property(name)?.expose().to_owned());
+        let client = ClientCredentials {
+            endpoint: text("sasl.oauthbearer.token.endpoint.url")?,
+            id: text("sasl.oauthbearer.client.id")?,
+            secret: property("sasl.oauthbearer.client.secret")?,
+            scope: text("sasl.oauthbearer.scope"),
+        };
+        Some(Source::identity("producer.sasl.oauthbearer.token.endpoint.url", Identity::Client(client)))
     }
 
     /// Adds a property, unless `rdkafka.*` has set it.

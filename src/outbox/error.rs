@@ -1,3 +1,5 @@
+use postgres_protocol::escape::escape_identifier;
+
 use super::topic::TopicError;
 use super::topic_name::IllegalTopicName;
 use crate::connect::column::ColumnError;
@@ -156,6 +158,8 @@ pub enum RouteError {
         table: String,
         /// The column.
         column: String,
+        /// The earliest value that Kafka accepts, as a literal of the column's type.
+        earliest: &'static str,
     },
 }
 
@@ -209,7 +213,7 @@ impl RouteError {
             | Self::Column { table, column, .. }
             | Self::Convert { table, column, .. }
             | Self::Partition { table, column }
-            | Self::Timestamp { table, column } => (table, column),
+            | Self::Timestamp { table, column, .. } => (table, column),
             Self::Transform { table, .. }
             | Self::Updated { table }
             | Self::Reselect { table, .. }
@@ -230,15 +234,18 @@ impl Diagnose for RouteError {
 
     fn cure(&self) -> Option<String> {
         let (table, column) = self.table_and_column();
+        let (table, column) = (quoted(table), escape_identifier(column));
         let forbid = match self {
-            Self::NullRoute { .. } => format!("ALTER TABLE {table} ALTER COLUMN \"{column}\" SET NOT NULL"),
+            Self::NullRoute { .. } => format!("ALTER TABLE {table} ALTER COLUMN {column} SET NOT NULL"),
             Self::Topic { .. } => {
                 "write only letters, digits, points, underscores and hyphens to the column, \
                  or map its values with route.topic.regex and route.topic.replacement"
                     .to_owned()
             }
-            Self::Partition { .. } => format!("ALTER TABLE {table} ADD CHECK (\"{column}\" >= 0)"),
-            Self::Timestamp { .. } => format!("ALTER TABLE {table} ADD CHECK (\"{column}\" >= '1970-01-01')"),
+            Self::Partition { .. } => format!("ALTER TABLE {table} ADD CHECK ({column} >= 0)"),
+            Self::Timestamp { earliest, .. } => {
+                format!("ALTER TABLE {table} ADD CHECK ({column} >= {earliest})")
+            }
             Self::Convert { option, .. } => format!("name another {option}, or make the column NOT NULL"),
             Self::Column { source: ColumnError::Malformed(_), .. } => {
                 "event.converting.failure.handling.mode=warn sends the column's default or NULL instead"
@@ -259,6 +266,11 @@ impl Diagnose for RouteError {
         };
         Some(format!("{forbid}\n{TOLERATE}"))
     }
+}
+
+/// Returns a table, which a message names with its schema, for SQL.
+fn quoted(table: &str) -> String {
+    table.splitn(2, '.').map(escape_identifier).collect::<Vec<_>>().join(".")
 }
 
 const TOLERATE: &str = "errors.tolerance=all skips such rows, and counts and logs them; with \

@@ -119,7 +119,8 @@ impl OutboxSource {
         };
         match row.changed(column).and_then(|(schema, value)| millis(schema, value)) {
             Some(..0) => {
-                Err(RouteError::Timestamp { table: table.table.clone(), column: column.name.clone() })
+                let (table, column) = (table.table.clone(), column.name.clone());
+                Err(RouteError::Timestamp { table, column, earliest: TimestampKind::Timestamp.earliest() })
             }
             changed => Ok(changed.or(Some(sent))),
         }

@@ -303,7 +303,8 @@ impl OutboxTable {
             self.unreadable(column, ColumnError::Malformed(column.codec.type_name().to_owned()))
         })?;
         if millis < 0 {
-            return Err(RouteError::Timestamp { table: self.table.clone(), column: column.name.clone() });
+            let (table, column) = (self.table.clone(), column.name.clone());
+            return Err(RouteError::Timestamp { table, column, earliest: kind.earliest() });
         }
         Ok(Some(millis))
     }

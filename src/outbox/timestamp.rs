@@ -19,6 +19,15 @@ pub(super) enum TimestampKind {
 }
 
 impl TimestampKind {
+    /// Returns the earliest time that Kafka accepts, as a literal of SQL.
+    pub(super) const fn earliest(self) -> &'static str {
+        match self {
+            Self::Timestamp => "'1970-01-01'",
+            Self::TimestampTz => "'1970-01-01 00:00:00+00'",
+            Self::EpochMillis => "0",
+        }
+    }
+
     /// Converts a value to milliseconds since the Unix epoch, truncated toward zero as by Java's division.
     /// Returns `None` for the infinities.
     pub(super) fn millis(self, text: &str) -> Option<i64> {

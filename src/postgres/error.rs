@@ -306,6 +306,15 @@ impl Diagnose for Error {
                  arn:aws:rds-db:REGION:ACCOUNT:dbuser:RESOURCE_ID/{user}. IAM authentication must be on for the instance, and \
                  database.hostname must be the name of its endpoint"
             ),
+            Self::Login { user, renewable: Some(option), .. } if option == "outboxd.database.auth=azure" => format!(
+                "as an administrator of Entra, in database postgres: SELECT pgaadauth_create_principal('{user}', false, false); the name of \
+                 the role must be that of the identity, and Entra authentication must be on for the server"
+            ),
+            Self::Login { user, renewable: Some(option), .. } if option == "outboxd.database.auth=google" => format!(
+                "gcloud sql users create {user} --instance=INSTANCE --type=cloud_iam_service_account; and give the service account \
+                 roles/cloudsql.instanceUser. The name of the role is its address without .gserviceaccount.com, and the flag \
+                 cloudsql.iam_authentication must be on"
+            ),
             Self::Login { user, renewable: Some(option), .. } => {
                 format!("let {option} return the password of role {user:?}: it is asked for again at each attempt")
             }

@@ -1,5 +1,6 @@
 use std::io;
 
+use crate::credentials;
 use crate::error::{Class, Diagnose, Exit};
 use crate::key_store;
 
@@ -49,7 +50,12 @@ pub enum Error {
         reason: String,
         /// Setting to change.
         cure: String,
+        /// The option of a source that may return other credentials soon.
+        renewable: Option<String>,
     },
+    /// The source of the credentials returns none.
+    #[error("no credentials for the schema registry")]
+    Credentials(#[from] credentials::Error),
     /// The schema is not there, and we must not register it.
     #[error("the schema registry has no such schema under subject {subject}: {reason}")]
     NotRegistered {
@@ -96,10 +102,28 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Reports whether the registry does not accept the credentials themselves.
+    pub(super) const fn refuses_credentials(&self) -> bool {
+        matches!(self, Self::Denied { status: 401, .. })
+    }
+
+    /// Names the source of the credentials that the registry refused: another attempt may have others.
+    pub(super) fn renewable(mut self, option: &str) -> Self {
+        if let Self::Denied { renewable, .. } = &mut self {
+            *renewable = Some(option.to_owned());
+        }
+        self
+    }
+}
+
 impl Diagnose for Error {
     fn class(&self) -> Class {
         match self {
-            Self::Unreachable { .. } | Self::Unavailable { .. } => Class::Transient,
+            Self::Unreachable { .. }
+            | Self::Unavailable { .. }
+            | Self::Credentials(_)
+            | Self::Denied { renewable: Some(_), .. } => Class::Transient,
             Self::KeyStore(_) | Self::Certificates { .. } => Class::Config,
             Self::Denied { .. }
             | Self::NotRegistered { .. }
@@ -112,7 +136,7 @@ impl Diagnose for Error {
 
     fn exit(&self) -> Exit {
         match self {
-            Self::Unreachable { .. } | Self::Unavailable { .. } => Exit::Failed,
+            Self::Unreachable { .. } | Self::Unavailable { .. } | Self::Credentials(_) => Exit::Failed,
             Self::KeyStore(_) | Self::Certificates { .. } => Exit::Usage,
             Self::Denied { .. } | Self::Unexpected { .. } => Exit::Precondition,
             Self::NotRegistered { .. }
@@ -129,6 +153,12 @@ impl Diagnose for Error {
             Self::KeyStore(error) => return error.cure(),
             Self::Certificates { option, .. } => {
                 format!("correct {option}: it must have certificates in PEM")
+            }
+            Self::Credentials(error) => error.cure(),
+            Self::Denied { renewable: Some(option), .. } => {
+                format!(
+                    "let {option} return credentials that the registry accepts: it is asked again at each attempt"
+                )
             }
             Self::Denied { cure, .. } => cure.clone(),
             Self::NotRegistered { cure, .. } => cure.clone(),

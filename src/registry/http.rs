@@ -9,7 +9,7 @@ use hyper::{Method, Response, header};
 
 use super::protocol::{Answer, Request};
 use super::tls::Tls;
-use crate::http_client::{Address, Credentials, Transport, USER_AGENT, exchange, secure};
+use crate::http_client::{Address, Transport, USER_AGENT, exchange, secure};
 
 /// Timeout of one address.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -18,14 +18,14 @@ const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 const CONTENT_TYPE: &str = "application/vnd.schemaregistry.v1+json";
 
-/// Asks, and waits for the whole answer.
+/// Asks, and waits for the whole answer. `headers` may have secrets.
 pub(super) async fn ask(
     address: &Address,
-    credentials: Option<&Credentials>,
+    headers: &[(&str, &str)],
     tls: &Tls,
     request: &Request,
 ) -> io::Result<Answer> {
-    let message = message(address, credentials, request).map_err(io::Error::other)?;
+    let message = message(address, headers, request).map_err(io::Error::other)?;
     exchange(connect(address, tls).await?, message, ANSWER_TIMEOUT, answer).await
 }
 
@@ -39,7 +39,7 @@ async fn connect(address: &Address, tls: &Tls) -> io::Result<Box<dyn Transport>>
 
 fn message(
     address: &Address,
-    credentials: Option<&Credentials>,
+    headers: &[(&str, &str)],
     request: &Request,
 ) -> Result<hyper::Request<String>, hyper::http::Error> {
     let method = if request.body.is_some() { Method::POST } else { Method::GET };
@@ -50,8 +50,8 @@ fn message(
         .header(header::ACCEPT, format!("{CONTENT_TYPE}, application/json"))
         .header(header::CONTENT_TYPE, CONTENT_TYPE)
         .header(header::USER_AGENT, USER_AGENT);
-    if let Some(credentials) = credentials {
-        builder = builder.header(header::AUTHORIZATION, credentials.header());
+    for (name, value) in headers {
+        builder = builder.header(*name, *value);
     }
     builder.body(request.body.clone().unwrap_or_default())
 }

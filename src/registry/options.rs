@@ -1,7 +1,9 @@
+use super::login::{Form, Login, LoginSources};
+use super::login_options::{NAMES, PREFIX};
 use crate::connect::converter::registered::{Flavor, RegisteredConverter};
 use crate::connect::option::closest;
 use crate::connect::{OptionError, OptionReader};
-use crate::http_client::{Address, Credentials};
+use crate::http_client::Address;
 use crate::key_store::KeyStore;
 use crate::secret::Secret;
 
@@ -12,8 +14,10 @@ pub struct Options {
     pub converter: String,
     /// `schema.registry.url`, or what `apicurio.registry.url` stands for: the addresses, tried in this order.
     pub addresses: Vec<Address>,
-    /// `basic.auth.*`, `bearer.auth.*`, or what stands in the addresses.
-    pub credentials: Option<Credentials>,
+    /// `basic.auth.*`, `bearer.auth.*`, or what is in the addresses.
+    pub login: Login,
+    /// Names and values of headers: `bearer.auth.logical.cluster` and `bearer.auth.identity.pool.id`.
+    pub headers: Vec<(&'static str, String)>,
     /// Lookup of a schema's id.
     pub lookup: Lookup,
     /// `normalize.schemas` (false): schemas that differ only in spelling are one.
@@ -46,7 +50,7 @@ pub struct TlsOptions {
 }
 
 /// Everything that is read here for Confluent's converter.
-const CONFLUENT: [&str; 19] = [
+const CONFLUENT: [&str; 14] = [
     "schema.registry.url",
     "auto.register.schemas",
     "use.latest.version",
@@ -54,11 +58,6 @@ const CONFLUENT: [&str; 19] = [
     "id.compatibility.strict",
     "normalize.schemas",
     "discard.type.doc.default",
-    "basic.auth.credentials.source",
-    "basic.auth.user.info",
-    "schema.registry.basic.auth.user.info",
-    "bearer.auth.credentials.source",
-    "bearer.auth.token",
     "max.schemas.per.subject",
     "schema.registry.ssl.truststore.type",
     "schema.registry.ssl.truststore.location",
@@ -90,12 +89,16 @@ const CONFLUENT_PATH: &str = "/apis/ccompat/v7";
 impl Options {
     /// Reads the options of a converter. It is a mistake when no registry is named, or something is asked for that is
     /// not available.
-    pub fn read(converter: &RegisteredConverter, options: &mut OptionReader<'_>) -> Self {
+    pub(crate) fn read(
+        converter: &RegisteredConverter,
+        options: &mut OptionReader<'_>,
+        sources: &LoginSources<'_>,
+    ) -> Self {
         let mut reader = Reader { key: &converter.key, name: converter.name(), options };
         reader.must_be("discard.type.doc.default", "false", "it would change the schemas");
         match converter.flavor {
-            Flavor::Confluent => reader.confluent(),
-            Flavor::Apicurio => reader.apicurio(),
+            Flavor::Confluent => reader.confluent(sources),
+            Flavor::Apicurio => reader.apicurio(sources),
         }
     }
 
@@ -110,10 +113,14 @@ impl Options {
         };
         let mut known = converter.own_options();
         match converter.flavor {
-            Flavor::Confluent => known.extend(CONFLUENT),
+            Flavor::Confluent => {
+                known.extend(CONFLUENT);
+                known.extend(NAMES);
+            }
             Flavor::Apicurio => known.extend(APICURIO),
         }
-        if known.contains(&option) {
+        let is_login = |name: &str| converter.flavor == Flavor::Confluent && NAMES.contains(&name);
+        if known.contains(&option) || option.strip_prefix(PREFIX).is_some_and(is_login) {
             return Ok(());
         }
         let cure = match closest(option, known.into_iter().map(str::to_owned)) {
@@ -128,39 +135,45 @@ impl Options {
 }
 
 /// Reads options below a converter's key.
-struct Reader<'r, 'l> {
+pub(super) struct Reader<'r, 'l> {
     key: &'r str,
     name: &'static str,
     options: &'r mut OptionReader<'l>,
 }
 
 impl Reader<'_, '_> {
-    fn confluent(&mut self) -> Options {
+    fn confluent(&mut self, sources: &LoginSources<'_>) -> Options {
         let addresses = self.addresses("schema.registry.url", Address::parse);
-        let basic = self.basic("basic.auth.credentials.source", &addresses);
-        let bearer = self.bearer();
+        let login = self.login(&addresses, sources);
         Options {
             converter: self.key.to_owned(),
             addresses,
-            credentials: basic.or(bearer),
+            login,
+            headers: self.login_headers(),
             lookup: self.lookup("auto.register.schemas", true, "use.latest.version"),
             normalize: self.boolean("normalize.schemas", false),
             tls: self.tls("schema.registry.ssl"),
         }
     }
 
-    fn apicurio(&mut self) -> Options {
+    fn apicurio(&mut self, sources: &LoginSources<'_>) -> Options {
+        const PASSWORD: &str = "apicurio.auth.password";
         let addresses = self.addresses("apicurio.registry.url", apicurio_address);
         self.must_be_one(
             "apicurio.registry.auto-register.if-exists",
             &["RETURN_OR_UPDATE", "FIND_OR_CREATE_VERSION"],
         );
-        let user = self.text("apicurio.auth.username");
-        let password = self.text("apicurio.auth.password").unwrap_or_default();
-        let said = user.map(|user| Credentials::Basic(Secret::new(format!("{user}:{password}"))));
+        let login = match self.text("apicurio.auth.username") {
+            Some(user) => {
+                let (key, password) = (self.key_of(PASSWORD), self.text(PASSWORD).unwrap_or_default());
+                Login::of_value(&key, Form::PasswordOf(user), &password, (sources.reread)(&key))
+            }
+            None => self.login_of_addresses("apicurio.registry.url", &addresses, sources),
+        };
         Options {
             converter: self.key.to_owned(),
-            credentials: said.or_else(|| addresses.iter().find_map(|address| address.user.clone())),
+            login,
+            headers: Vec::new(),
             addresses,
             lookup: self.lookup("apicurio.registry.auto-register", false, "apicurio.registry.find-latest"),
             normalize: false,
@@ -190,47 +203,6 @@ impl Reader<'_, '_> {
             self.refuse(option, "(a URL)", form);
             Vec::new()
         })
-    }
-
-    fn basic(&mut self, source: &str, addresses: &[Address]) -> Option<Credentials> {
-        match self.text(source).as_deref().map(str::trim) {
-            None | Some("URL" | "") => addresses.iter().find_map(|address| address.user.clone()),
-            Some("USER_INFO") => {
-                let deprecated = || self.text("schema.registry.basic.auth.user.info");
-                let user = self.text("basic.auth.user.info").or_else(deprecated);
-                if user.is_none() {
-                    self.refuse("basic.auth.user.info", "", "USER_INFO needs it: user:password");
-                }
-                user.map(|user| Credentials::Basic(Secret::new(user.trim())))
-            }
-            Some(other) => {
-                self.refuse(
-                    source,
-                    other,
-                    "it must be URL or USER_INFO; instead of SASL_INHERIT write \
-                                            USER_INFO",
-                );
-                None
-            }
-        }
-    }
-
-    fn bearer(&mut self) -> Option<Credentials> {
-        const SOURCE: &str = "bearer.auth.credentials.source";
-        match self.text(SOURCE).as_deref().map(str::trim) {
-            None | Some("") => None,
-            Some("STATIC_TOKEN") => {
-                let token = self.text("bearer.auth.token");
-                if token.is_none() {
-                    self.refuse("bearer.auth.token", "", "STATIC_TOKEN needs it");
-                }
-                token.map(|token| Credentials::Bearer(Secret::new(token.trim())))
-            }
-            Some(other) => {
-                self.refuse(SOURCE, other, "only STATIC_TOKEN is available, with bearer.auth.token");
-                None
-            }
-        }
     }
 
     fn tls(&mut self, prefix: &str) -> TlsOptions {
@@ -278,12 +250,17 @@ impl Reader<'_, '_> {
         self.options.boolean(&format!("{}.{option}", self.key), default)
     }
 
+    /// Returns the whole key of an option.
+    pub(super) fn key_of(&self, option: &str) -> String {
+        format!("{}.{option}", self.key)
+    }
+
     /// Returns the value, unless it is blank.
-    fn text(&self, option: &str) -> Option<String> {
+    pub(super) fn text(&self, option: &str) -> Option<String> {
         self.options.filled(&format!("{}.{option}", self.key))
     }
 
-    fn refuse(&mut self, option: &str, value: &str, reason: &str) {
+    pub(super) fn refuse(&mut self, option: &str, value: &str, reason: &str) {
         self.options.refuse(format!("{}.{option}", self.key), value, reason);
     }
 }
@@ -301,130 +278,4 @@ fn apicurio_address(text: &str) -> Option<Address> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::connect::converter::Converters;
-
-    type Said<'s> = &'s [(&'s str, &'s str)];
-    /// The converter's class, its options, a part of the error.
-    type Case<'c> = (&'c str, Vec<(&'c str, &'c str)>, &'c str);
-
-    /// Parses the options of a value converter, which are given without `value.converter.`.
-    fn parse(class: &str, said: Said<'_>) -> Result<Options, OptionError> {
-        let get = |key: &str| match key.strip_prefix("value.converter") {
-            Some("") => Some(class.to_owned()),
-            Some(option) => {
-                let option = option.strip_prefix('.')?;
-                said.iter().find(|(name, _)| *name == option).map(|(_, value)| (*value).to_owned())
-            }
-            None => None,
-        };
-        let converters = Converters::parse(&get)?;
-        let avro = converters.value.registered().unwrap();
-        for (option, value) in said {
-            Options::check_known(avro, &format!("value.converter.{option}"), value)?;
-        }
-        OptionReader::alone(&get, |reader| Ok(Options::read(avro, reader)))
-    }
-
-    const URL: (&str, &str) = ("schema.registry.url", "http://a:1,https://b/x");
-    const CONFLUENT_CLASS: &str = "io.confluent.connect.avro.AvroConverter";
-    const JSON_CLASS: &str = "io.confluent.connect.json.JsonSchemaConverter";
-    const PROTOBUF_CLASS: &str = "io.confluent.connect.protobuf.ProtobufConverter";
-    const APICURIO_CLASS: &str = "io.apicurio.registry.utils.converter.AvroConverter";
-    const COMPATIBLE: [(&str, &str); 4] = [
-        ("apicurio.registry.url", "http://a:1/apis/registry/v2"),
-        ("apicurio.registry.as-confluent", "true"),
-        ("apicurio.registry.use-id", "contentId"),
-        ("apicurio.registry.headers.enabled", "false"),
-    ];
-
-    #[test]
-    fn confluents_options_are_read() {
-        let said = [
-            URL,
-            ("auto.register.schemas", "false"),
-            ("use.latest.version", "true"),
-            ("basic.auth.credentials.source", "USER_INFO"),
-            ("basic.auth.user.info", "me:secret"),
-            ("value.subject.name.strategy", "io.confluent.kafka.serializers.subject.RecordNameStrategy"),
-        ];
-        let options = parse(CONFLUENT_CLASS, &said).unwrap();
-        let addresses: Vec<_> = options.addresses.iter().map(ToString::to_string).collect();
-        assert_eq!(addresses, ["http://a:1", "https://b:443/x"]);
-        assert_eq!(options.lookup, Lookup::Latest);
-        assert_eq!(options.credentials, Some(Credentials::Basic(Secret::new("me:secret"))));
-        assert!(!format!("{options:?}").contains("secret"), "{options:?}");
-        assert_eq!(parse(CONFLUENT_CLASS, &[URL]).unwrap().lookup, Lookup::Register);
-    }
-
-    #[test]
-    fn apicurios_options_lead_to_its_compatible_interface() {
-        let options = parse(APICURIO_CLASS, &COMPATIBLE).unwrap();
-        assert_eq!(options.addresses.first().unwrap().to_string(), "http://a:1/apis/ccompat/v7");
-        assert_eq!(options.lookup, Lookup::Find);
-        let registering = [&COMPATIBLE[..], &[("apicurio.registry.auto-register", "true")]].concat();
-        assert_eq!(parse(APICURIO_CLASS, &registering).unwrap().lookup, Lookup::Register);
-    }
-
-    #[test]
-    fn what_cannot_be_done_is_refused_with_what_can() {
-        let without = |option: &str| -> Vec<_> {
-            COMPATIBLE.into_iter().filter(|(name, _)| !name.ends_with(option)).collect()
-        };
-        let cases: Vec<Case<'_>> = vec![
-            (CONFLUENT_CLASS, vec![], "needs a schema registry"),
-            (CONFLUENT_CLASS, vec![("schema.registry.url", "mock://x")], "http://host:port"),
-            (CONFLUENT_CLASS, vec![URL, ("use.schema.id", "7")], "no such option"),
-            (
-                CONFLUENT_CLASS,
-                vec![URL, ("schema.registry.ulr", "http://a")],
-                "did you mean value.converter.schema.registry.url?",
-            ),
-            (CONFLUENT_CLASS, vec![URL, ("rule.executors", "x")], "remove it"),
-            (CONFLUENT_CLASS, vec![URL, ("apicurio.registry.url", "http://a")], "no such option"),
-            (CONFLUENT_CLASS, vec![URL, ("basic.auth.credentials.source", "SASL_INHERIT")], "USER_INFO"),
-            (CONFLUENT_CLASS, vec![URL, ("basic.auth.credentials.source", "USER_INFO")], "user:password"),
-            (CONFLUENT_CLASS, vec![URL, ("bearer.auth.credentials.source", "OAUTHBEARER")], "STATIC_TOKEN"),
-            (CONFLUENT_CLASS, vec![URL, ("value.subject.name.strategy", "x.My")], "RecordNameStrategy"),
-            (CONFLUENT_CLASS, vec![URL, ("schemas.cache.config", "0")], "above 0"),
-            (CONFLUENT_CLASS, vec![URL, ("discard.type.doc.default", "true")], "set false"),
-            (
-                CONFLUENT_CLASS,
-                vec![URL, ("schema.registry.ssl.truststore.type", "BCFKS")],
-                "one of PEM, PKCS12, JKS",
-            ),
-            (JSON_CLASS, vec![], "JsonSchemaConverter needs a schema registry"),
-            (JSON_CLASS, vec![URL, ("connect.meta.data", "true")], "JsonSchemaConverter has no such option"),
-            (
-                JSON_CLASS,
-                vec![URL, ("decimal.fromat", "NUMERIC")],
-                "did you mean value.converter.decimal.format?",
-            ),
-            (JSON_CLASS, vec![URL, ("decimal.format", "TEXT")], "one of BASE64, NUMERIC"),
-            (JSON_CLASS, vec![URL, ("json.indent.output", "true")], "without spaces"),
-            (JSON_CLASS, vec![URL, ("object.additional.properties", "no")], "true or false"),
-            (PROTOBUF_CLASS, vec![URL, ("skip.known.types", "false")], "references are not registered"),
-            (PROTOBUF_CLASS, vec![URL, ("wrapper.for.nullables", "1")], "true or false"),
-            (
-                PROTOBUF_CLASS,
-                vec![URL, ("wrapper.for.nullable", "true")],
-                "did you mean value.converter.wrapper.for.nullables?",
-            ),
-            (
-                PROTOBUF_CLASS,
-                vec![URL, ("connect.meta.data", "true")],
-                "ProtobufConverter has no such option",
-            ),
-            ("io.apicurio.JsonSchemaConverter", vec![URL], "only Confluent's"),
-            (APICURIO_CLASS, without("as-confluent"), "as-confluent=true"),
-            (APICURIO_CLASS, without("use-id"), "use-id=contentId"),
-            (APICURIO_CLASS, without("headers.enabled"), "headers.enabled=false"),
-            (APICURIO_CLASS, without("url"), "needs a schema registry"),
-        ];
-        for (class, said, expected) in cases {
-            let error = parse(class, &said).unwrap_err().to_string();
-            assert!(error.contains(expected), "{said:?}: {error}");
-        }
-    }
-}
+mod tests;

@@ -123,7 +123,9 @@ impl Answer {
     fn general(&self, options: &Options, address: String) -> Error {
         let (status, reason) = (self.status, self.reason());
         match status {
-            401 | 403 => Error::Denied { address, status, reason, cure: options.login() },
+            401 | 403 => {
+                Error::Denied { address, status, reason, cure: options.login_cure(), renewable: None }
+            }
             408 | 425 | 429 | 500..=599 => Error::Unavailable { address, status, reason },
             _ => self.unexpected(&address),
         }
@@ -190,13 +192,14 @@ mod tests {
     use super::*;
     use crate::connect::converter::registered::Side;
     use crate::error::{Class, Diagnose as _, Exit};
-    use crate::registry::TlsOptions;
+    use crate::registry::{Login, TlsOptions};
 
     fn options(lookup: Lookup) -> Options {
         Options {
             converter: "value.converter".into(),
             addresses: vec![],
-            credentials: None,
+            login: Login::none("value.converter"),
+            headers: Vec::new(),
             lookup,
             normalize: false,
             tls: TlsOptions::default(),

@@ -1,3 +1,4 @@
+use super::login::Login;
 use super::options::{Lookup, TlsOptions};
 use super::{Client, Error, Options};
 use crate::connect::converter::registered::{Registration, SchemaId, Side, WrittenSchema};
@@ -79,7 +80,8 @@ impl Options {
     fn at(address: Address) -> Self {
         Self {
             converter: COMMAND_LINE.to_owned(),
-            credentials: address.user.clone(),
+            login: Login::of_address(COMMAND_LINE, &address),
+            headers: Vec::new(),
             addresses: vec![address],
             lookup: Lookup::Find,
             normalize: false,
@@ -88,7 +90,7 @@ impl Options {
     }
 
     /// Returns how to set credentials.
-    pub(super) fn login(&self) -> String {
+    pub(super) fn login_cure(&self) -> String {
         let converter = &self.converter;
         if converter == COMMAND_LINE {
             return format!(

@@ -1,19 +1,28 @@
 //! Tests of the client against a server that returns prepared answers.
 
 use std::fs;
+use std::sync::{Arc, Mutex};
 
-use super::{Address, Client, Credentials, Error, Lookup, Options, Registries, TlsOptions};
+use super::{Address, Client, Error, Form, Login, Lookup, Options, Registries, TlsOptions};
 use crate::connect::converter::registered::{Registration, SchemaId, SchemaType, Side};
+use crate::credentials::{ClientCredentials, Identity, Reread, Source};
 use crate::error::{Class, Diagnose as _, chain};
-use crate::http_client::test_server::{answer, certificate, serve};
+use crate::http_client::test_server::{answer, certificate, serve, serve_each};
 use crate::key_store::KeyStore;
 use crate::secret::Secret;
+
+const OPTION: &str = "value.converter.basic.auth.user.info";
+
+fn login(user: &str, reread: Option<Arc<dyn Reread>>) -> Login {
+    Login::of_value(OPTION, Form::UserInfo, user, reread)
+}
 
 fn options(addresses: &[String]) -> Options {
     Options {
         converter: "value.converter".into(),
         addresses: addresses.iter().map(|url| Address::parse(url).unwrap()).collect(),
-        credentials: Some(Credentials::Basic(Secret::new("me:secret"))),
+        login: login("me:secret", None),
+        headers: Vec::new(),
         lookup: Lookup::Register,
         normalize: false,
         tls: TlsOptions::default(),
@@ -130,4 +139,95 @@ fn how_to_log_in_is_read_where_the_registry_was_named() {
     };
     assert!(told(true).starts_with("set value.converter.basic.auth.credentials.source=USER_INFO and "));
     assert!(told(false).starts_with("--schema-registry https://USER:PASSWORD@HOST:PORT"));
+}
+
+/// Credentials that are others at each reading, until the last.
+#[derive(Debug)]
+struct Rotation(Mutex<Vec<&'static str>>);
+
+impl Reread for Rotation {
+    fn reread(&self) -> Result<Secret, Box<dyn std::error::Error + Send + Sync>> {
+        let mut values = self.0.lock().unwrap();
+        Ok(Secret::new(if values.len() > 1 { values.remove(0) } else { values[0] }))
+    }
+}
+
+/// Asks a registry that answers so, with a login, and returns the `Authorization` of each request.
+fn ask_as(login: Login, answers: &[(&str, &str)]) -> (Result<SchemaId, Error>, Vec<String>) {
+    let answers = answers.iter().map(|(status, body)| answer(status, body).into_bytes()).collect();
+    let (port, serving) = serve_each(answers);
+    let options = options(&[format!("http://127.0.0.1:{port}")]);
+    let outcome = ask(Options { login, ..options });
+    let authorization = |asked: &String| {
+        let mut headers = asked.lines().filter_map(|line| line.split_once(": "));
+        let found = headers.find(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        found.map(|(_, value)| value.to_owned()).unwrap_or_default()
+    };
+    (outcome, serving.join().unwrap().iter().map(authorization).collect())
+}
+
+const OK: (&str, &str) = ("200 OK", "{\"id\":7}");
+const REFUSED: (&str, &str) = ("401 Unauthorized", "{\"error_code\":40101,\"message\":\"Unauthorized\"}");
+
+#[test]
+fn credentials_that_were_replaced_are_tried_at_once() {
+    let rotation = |values: &[&'static str]| Arc::new(Rotation(Mutex::new(values.to_vec())));
+    let login = login("me:a", Some(rotation(&["me:a", "me:b"])));
+    let (outcome, asked) = ask_as(login, &[REFUSED, OK]);
+    assert_eq!(outcome.unwrap(), SchemaId(7));
+    assert_eq!(asked, ["Basic bWU6YQ==", "Basic bWU6Yg=="]);
+    let password = Login::of_value(OPTION, Form::PasswordOf("me".into()), "a", Some(rotation(&["a", "b"])));
+    assert_eq!(ask_as(password, &[REFUSED, OK]).1, ["Basic bWU6YQ==", "Basic bWU6Yg=="]);
+    let url = Login::of_value(
+        OPTION,
+        Form::Url,
+        "http://me:a@h",
+        Some(rotation(&["http://me:a@h", "http://g,http://me:b@h"])),
+    );
+    assert_eq!(ask_as(url, &[REFUSED, OK]).1, ["Basic bWU6YQ==", "Basic bWU6Yg=="]);
+}
+
+#[test]
+fn refused_credentials_are_waited_for_only_where_others_may_come() {
+    let error = ask_as(login("me:a", None), &[REFUSED]).0.unwrap_err();
+    assert_eq!(error.class(), Class::Definite);
+    let behind = Arc::new(Rotation(Mutex::new(vec!["me:a"])));
+    let error = ask_as(login("me:a", Some(behind)), &[REFUSED]).0.unwrap_err();
+    assert_eq!(error.class(), Class::Transient);
+    assert_eq!(
+        error.cure().unwrap(),
+        format!(
+            "let {OPTION} return credentials that the registry accepts: it is asked again at each attempt"
+        )
+    );
+    // A right that is missing is no matter of another password.
+    let forbidden = Arc::new(Rotation(Mutex::new(vec!["me:a", "me:b"])));
+    let error = ask_as(login("me:a", Some(forbidden)), &[("403 Forbidden", "")]).0.unwrap_err();
+    assert_eq!(error.class(), Class::Definite);
+}
+
+#[test]
+fn tokens_are_asked_for_and_replaced_when_they_are_refused() {
+    let token = |token: &str| ("200 OK", format!("{{\"access_token\":\"{token}\",\"expires_in\":900}}"));
+    let (issuer, issuing) =
+        serve_each([token("one"), token("two")].map(|(s, b)| answer(s, &b).into_bytes()).into());
+    let client = |issuer: u16| ClientCredentials {
+        endpoint: format!("http://127.0.0.1:{issuer}/token"),
+        id: "orders".to_owned(),
+        secret: Secret::new("canary"),
+        scope: None,
+    };
+    let login =
+        |issuer| Login::with_tokens(Source::identity("the.endpoint", Identity::Client(client(issuer))));
+    let (outcome, asked) = ask_as(login(issuer), &[REFUSED, OK]);
+    assert_eq!(outcome.unwrap(), SchemaId(7));
+    assert_eq!(asked, ["Bearer one", "Bearer two"]);
+    issuing.join().unwrap();
+    let (issuer, issuing) = serve(&answer("401 Unauthorized", "{\"error\":\"invalid_client\"}"), None);
+    let error = ask_as(login(issuer), &[]).0.unwrap_err();
+    issuing.join().unwrap();
+    assert_eq!(error.class(), Class::Transient);
+    let told = chain(&error);
+    assert!(told.contains("the.endpoint") && told.contains("answers 401: invalid_client"), "{told}");
+    assert!(!told.contains("canary"), "{told}");
 }

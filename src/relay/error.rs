@@ -8,6 +8,7 @@ use super::delivery::exactly_once::{Mismatch, StateError};
 use super::progress::position::RecordError;
 use crate::ack::LedgerError;
 use crate::error::{Class, Diagnose, Exit};
+use crate::kafka::tool_lines;
 use crate::outbox::{BindError, MessageError, RouteError};
 use crate::pgoutput::UnknownRelation;
 use crate::source_offset::OffsetError;
@@ -336,9 +337,8 @@ impl Diagnose for Error {
                     .to_owned(),
             ),
             Self::DeadLetterTooLarge { topic, bytes, .. } => Some(format!(
-                "kafka-configs --alter --entity-type topics --entity-name {topic} --add-config max.message.bytes={}; or set \
-                 outboxd.cleanup.enable=false: the dead letter then has no value, which stays in the table",
-                bytes.saturating_mul(2)
+                "{}; or set outboxd.cleanup.enable=false: the dead letter then has no value, which stays in the table",
+                tool_lines::set_property(topic, &format!("max.message.bytes={}", bytes.saturating_mul(2)))
             )),
             Self::Updated { .. } => Some(
                 "outbox rows are written once: insert a new row instead, or set the option to warn"

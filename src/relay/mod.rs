@@ -34,6 +34,7 @@ mod snapshot;
 mod time;
 
 pub(crate) use background::cleaner::{CleanupObstacle, OnlyCopies, ValuelessDeadLetters, is_captured, suits};
+pub(crate) use background::file_settings::FileSettings;
 pub(crate) use capture::captured::{excluded_by_predicate, in_the_publication, near_miss, not_in_the_wal};
 pub(crate) use capture::hypertables::learn as learn_hypertables;
 pub(crate) use capture::preflight::Capture;

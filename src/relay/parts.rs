@@ -1,3 +1,4 @@
+use super::background::file_settings::FileSettings;
 use super::capture::route::Route;
 use super::delivery::dead_letters::DeadLetters;
 use super::delivery::notification_posts::NotificationPosts;
@@ -30,6 +31,8 @@ pub struct RelayParts {
     pub(crate) notification_posts: Option<NotificationPosts>,
     /// The schema registries of the converters that need one.
     pub registries: Registries,
+    /// Settings whose files ask for a restart when they change.
+    pub(crate) file_settings: FileSettings,
 }
 
 impl RelayParts {

@@ -29,7 +29,7 @@ pub(crate) use metrics::{
 pub use metrics::{ConfigInfo, Metrics};
 pub(crate) use overview::{
     DeadLetters, Lag, Level, NotSent, Overview, Part, Problem, Runway, SlotView, SnapshotView, TopicView,
-    events_of_all, state_in_words,
+    events_of_all, fix_names, state_in_words,
 };
 pub(crate) use status::Unpublished;
 #[cfg(test)]

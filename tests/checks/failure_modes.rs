@@ -129,7 +129,7 @@ fn row(line: &str) -> Option<Row> {
 }
 
 /// Returns whether `path::name` is a function with a test's attribute, or a path without name a case.
-fn exists(test: &str) -> bool {
+pub(super) fn exists(test: &str) -> bool {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let Some((path, name)) = test.split_once("::") else {
         return root.join("tests").join(format!("{test}.yaml")).is_file();

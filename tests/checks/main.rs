@@ -11,6 +11,7 @@
 mod allocations;
 mod comments;
 mod failure_modes;
+mod fixes;
 mod fuzz_corpora;
 mod golden;
 mod imports;
@@ -18,5 +19,6 @@ mod install;
 mod inventory;
 mod links;
 mod module_paths;
+mod picture;
 mod tidy;
 mod tool_lines;

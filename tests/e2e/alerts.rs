@@ -40,7 +40,7 @@ const OF_SNAPSHOTS: [&str; 2] = ["OutboxdSlotMadeAnew", "OutboxdSnapshotStuck"];
 
 /// Metrics on the dashboard whose series exist only after their first event.
 const RARE: [&str; 3] =
-    ["relay_publish_errors_total", "relay_rows_not_sent_total", "relay_events_skipped_total"];
+    ["outboxd_publish_errors_total", "outboxd_rows_not_sent_total", "outboxd_events_skipped_total"];
 
 fn event() -> Event {
     Event::new("order", "o-1", "OrderCreated", "{}")
@@ -109,7 +109,7 @@ fn rows_that_are_not_sent_make_their_alerts_fire() {
     let (mut relay, port) = start(&dead_letters::config(&db));
     let prometheus = Prometheus::start(RULES, &[port]);
     db.wait_until_streaming();
-    prometheus.wait_for("relay_ready == 1 and on () relay_dead_letters_total == 0");
+    prometheus.wait_for("outboxd_ready == 1 and on () outboxd_dead_letters_total == 0");
     prometheus.wait_for("absent(ALERTS{alertstate=\"firing\"})");
 
     db.execute("INSERT INTO outbox VALUES (gen_random_uuid(), NULL, 'o-1', 'Lost', '{}')");
@@ -151,7 +151,7 @@ fn servers_that_fail_make_their_alerts_fire() {
     let insert = || db.insert(&[event()]);
     insert();
     db.wait_until_confirmed();
-    prometheus.wait_for("relay_ready == 1 and on () relay_slot_safe_wal_bytes > 0");
+    prometheus.wait_for("outboxd_ready == 1 and on () outboxd_slot_safe_wal_bytes > 0");
     the_page_is_well_formed(port);
     let is_rare = |expression: &str| RARE.iter().any(|rare| expression.contains(rare));
     the_dashboard_shows(&prometheus, |expression| !is_rare(expression));
@@ -179,7 +179,7 @@ fn servers_that_fail_make_their_alerts_fire() {
     // It was stopped for longer than its own session may last.
     kafka.wait_until_ready();
     // By now outboxd may wait for half a minute before it tries again, and may be late then.
-    prometheus.wait_for("relay_ready == 1");
+    prometheus.wait_for("outboxd_ready == 1");
     server.stop(StopMode::Immediate, DEADLINE).unwrap();
     prometheus.wait_for_alert("OutboxdNotStreaming", port);
 }
@@ -198,7 +198,7 @@ fn fill(db: &Outbox, megabytes: i64) {
 /// Checks the page with `promtool check metrics`, in the format that it reads.
 fn the_page_is_well_formed(port: u16) {
     let page = try_get_as(port, "/metrics", "text/plain;version=0.0.4").unwrap();
-    assert!(page.body.contains("# TYPE relay_transactions_total counter\n"), "{}", page.body);
+    assert!(page.body.contains("# TYPE outboxd_transactions_total counter\n"), "{}", page.body);
     let mut command = Command::new("promtool");
     command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut promtool = spawn(&mut command);
@@ -238,7 +238,7 @@ fn snapshots_make_their_alerts_fire() {
     whole.wait_until_streaming();
     whole.insert(&[event()]);
     whole.wait_until_confirmed();
-    prometheus.wait_for("relay_ready == 1 and on (instance) relay_slot_recoveries_total == 0");
+    prometheus.wait_for("outboxd_ready == 1 and on (instance) outboxd_slot_recoveries_total == 0");
     whole.drop_slot_in_use();
     prometheus.wait_for_alert(OF_SNAPSHOTS[0], first);
     prometheus.wait_for_alert(OF_SNAPSHOTS[1], second);

@@ -35,19 +35,20 @@ fn rows_have_all_columns_however_often_a_type_changes() {
 fn a_replica_identity_without_the_key_is_reported() {
     let db = Outbox::create_bare(
         postgres18(),
-        "CREATE TABLE t (id int PRIMARY KEY, code text NOT NULL UNIQUE); ALTER TABLE t REPLICA IDENTITY USING INDEX t_code_key",
+        "CREATE TABLE \"T\" (id int PRIMARY KEY, code text NOT NULL UNIQUE); ALTER TABLE \"T\" REPLICA IDENTITY USING INDEX \"T_code_key\"",
     );
     let relay = Relay::start(&config(&db, &[]));
     db.wait_until_streaming();
-    db.execute("INSERT INTO t VALUES (5, 'five'); DELETE FROM t WHERE id = 5");
-    kafka().read(&topic(&db, "t"), 3);
+    db.execute("INSERT INTO \"T\" VALUES (5, 'five'); DELETE FROM \"T\" WHERE id = 5");
+    kafka().read(&topic(&db, "T"), 3);
     let said = relay.stop_and_tell();
     assert!(said.contains("lacks id of its key") && said.contains("REPLICA IDENTITY FULL"), "{said}");
-    db.execute("ALTER TABLE public.t REPLICA IDENTITY FULL");
+    let (_, fix) = said.split_once("To fix: ").unwrap();
+    db.execute(&fix.split(';').next().unwrap().replace('\\', ""));
     let relay = Relay::start(&config(&db, &[]));
     db.wait_until_streaming();
-    db.execute("INSERT INTO t VALUES (6, 'six'); DELETE FROM t WHERE id = 6");
-    let records = kafka().read(&topic(&db, "t"), 6);
+    db.execute("INSERT INTO \"T\" VALUES (6, 'six'); DELETE FROM \"T\" WHERE id = 6");
+    let records = kafka().read(&topic(&db, "T"), 6);
     assert!(records.iter().any(|record| record.value.is_none() && record.key() == r#"{"id":6}"#));
     assert!(!relay.stop_and_tell().contains("of its key"));
 }
@@ -168,7 +169,7 @@ fn records_of_a_dropped_table_whose_key_is_unknown_are_reported() {
     get_until(port, "/readyz", "names the table", |page| {
         page.body.contains("records of table public.c have no key")
     });
-    get_until(port, "/metrics", "counts it", |page| page.body.contains("\nrelay_warnings 1\n"));
+    get_until(port, "/metrics", "counts it", |page| page.body.contains("\noutboxd_warnings 1\n"));
     assert_eq!(kafka().read(&topic(&db, "c"), 1)[0].key, None);
     let said = relay.stop_and_tell();
     assert!(said.contains("-X message.key.columns=public.c:COLUMN,COLUMN"), "{said}");

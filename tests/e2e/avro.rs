@@ -6,6 +6,7 @@ use apache_avro::types::Value as Avro;
 use outboxd::internals::throwaway::unused_port;
 use serde_json::{Value, json};
 
+use crate::printed_fixes::fix_of;
 use crate::support::http::get_until;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
@@ -139,6 +140,14 @@ fn rows_without_a_schema_are_skipped_when_asked_for() {
     assert_eq!(registry().read(records[0].value.as_deref().unwrap()).1, text("{}"));
     let said = relay.stop_and_tell();
     assert!(said.contains("has no such schema under subject"), "{said}");
+    db.insert(&[order("{}")]);
+    let mut refused = Relay::start(&avro_values(&db, &registry().url(), &settings[..1]));
+    assert_eq!(refused.wait_for_exit(DEADLINE), 6, "{}", refused.stderr());
+    assert!(fix_of(&refused).contains("set value.converter.auto.register.schemas=true"));
+    let registers = [("value.converter.auto.register.schemas", "true")];
+    let relay = Relay::start(&avro_values(&db, &registry().url(), &registers));
+    assert_eq!(kafka().read(&db.topic("order"), 1).len(), 1);
+    assert_eq!(relay.stop(), 0);
 }
 
 #[test]

@@ -84,9 +84,13 @@ fn operations_that_are_not_published_are_reported() {
     let db = Outbox::create_bare(postgres18(), TWO);
     db.execute(&format!("create publication {} for all tables with (publish = 'insert, delete')", db.name()));
     let relay = streaming(&db, &[("publication.autocreate.mode", "disabled")]);
-    relay.wait_for_stderr("the publication does not publish these operations: they produce no events");
+    let warning = "the publication does not publish these operations: they produce no events";
+    let line: Value = serde_json::from_str(&relay.wait_for_stderr(warning)).unwrap();
     relay.wait_for_stderr("\"operations\":\"update\"");
     assert_eq!(relay.stop(), 0);
+    db.execute(line["fix"].as_str().unwrap());
+    let relay = streaming(&db, &[("publication.autocreate.mode", "disabled")]);
+    assert!(!relay.stop_and_tell().contains(warning));
     db.execute(&format!("alter publication {} set (publish = 'update')", db.name()));
     let mut relay = Relay::start(&config(&db, &[("publication.autocreate.mode", "disabled")]));
     assert_eq!(relay.wait_for_exit(DEADLINE), 3);
@@ -106,6 +110,9 @@ fn more_tables_than_a_limit_are_reported_or_refused() {
     let mut relay = Relay::start(&config(&db, &fails));
     assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{}", relay.stderr());
     assert!(relay.stderr().contains("name fewer tables in table.include.list"), "{}", relay.stderr());
+    assert!(relay.stderr().contains("guardrail.collections.limit.action=warn"), "{}", relay.stderr());
+    let warns = [("guardrail.collections.max", "1"), ("guardrail.collections.limit.action", "warn")];
+    assert_eq!(streaming(&db, &warns).stop(), 0);
     let relay =
         streaming(&db, &[("guardrail.collections.max", "2"), ("guardrail.collections.limit.action", "fail")]);
     assert_eq!(relay.stop(), 0);
@@ -201,6 +208,10 @@ fn a_row_that_is_gone_is_sent_as_it_came_unless_that_is_an_error() {
     let mut relay = Relay::start(&config(&db, &fails));
     assert_eq!(relay.wait_for_exit(DEADLINE), 6);
     relay.wait_for_stderr("reselect.error.handling.mode=warn");
+    let warns = [&settings[..], &[("again.reselect.error.handling.mode", "warn")]].concat();
+    let relay = Relay::start(&config(&db, &warns));
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
 }
 
 #[test]

@@ -36,6 +36,11 @@ impl Report {
         self.json["checks"].as_array().unwrap().iter()
     }
 
+    /// Returns whether a check has this code and outcome.
+    pub(crate) fn has(&self, code: &str, outcome: &str) -> bool {
+        self.checks().any(|check| check["code"] == code && check["outcome"] == outcome)
+    }
+
     /// Returns the first check with this code and outcome.
     #[track_caller]
     pub(crate) fn find(&self, code: &str, outcome: &str) -> &Value {
@@ -101,6 +106,9 @@ fn topics_of_tables_are_known_before_the_first_row() {
     assert!(title(&both, "KA011", "ok").contains(&b), "{}", both.json);
     // Its rows have no key.
     assert!(title(&both, "KA014", "warning").contains(&b), "{}", both.json);
+    assert!(both.find("KA014", "warning")["fix"].as_str().unwrap().ends_with("set cleanup.policy=delete"));
+    kafka().alter_topic(&b, ("cleanup.policy", "delete"));
+    assert!(!report(&[]).has("KA014", "warning"));
     let by_the_broker = format!("topic {a:?} does not exist yet; the broker makes it");
     assert!(title(&both, "KA011", "note").starts_with(&by_the_broker), "{}", both.json);
 
@@ -133,8 +141,9 @@ fn the_dead_letter_topic_is_looked_at() {
     kafka().create_topic(&dead, 1, &[("max.message.bytes", "20000"), ("cleanup.policy", "compact")]);
     let report = Report::of(&config);
     assert!(report.find("KA014", "warning")["title"].as_str().unwrap().contains(&dead));
-    assert!(report.find("KA017", "note")["fix"].as_str().unwrap().contains(&dead));
-    kafka().alter_topic(&dead, ("max.message.bytes", "20001"));
+    let fix = report.find("KA017", "note")["fix"].as_str().unwrap();
+    assert!(fix.contains(&dead), "{fix}");
+    kafka().run_tool(&fix.replace("BYTES", "20001"));
     Report::of(&config).find("KA017", "ok");
 }
 
@@ -152,27 +161,35 @@ fn what_exactly_once_needs_is_looked_at() {
     // It comes after the stream has begun.
     eventually(DEADLINE, "the topic of the state", || !kafka().topics(&topic).is_empty());
     assert_eq!(relay.stop(), 0);
-    Report::of(&config).find("KA018", "ok");
-    kafka().alter_topic(&topic, ("cleanup.policy", "delete"));
-    let cure = Report::of(&config).find("KA018", "warning")["fix"].as_str().unwrap().to_owned();
-    assert!(cure.contains(&topic) && cure.contains("cleanup.policy=compact"), "{cure}");
+    is_compacted_by_the_fix(&config, "KA018", &topic);
+}
+
+/// Checks the warning of a topic that is not compacted, and its fix.
+fn is_compacted_by_the_fix(config: &Config, code: &str, topic: &str) {
+    Report::of(config).find(code, "ok");
+    kafka().alter_topic(topic, ("cleanup.policy", "delete"));
+    let fix = Report::of(config).find(code, "warning")["fix"].as_str().unwrap().to_owned();
+    assert!(fix.contains(topic) && fix.contains("cleanup.policy=compact"), "{fix}");
+    kafka().run_tool(&fix);
+    Report::of(config).find(code, "ok");
 }
 
 #[test]
 fn a_slot_that_was_moved_is_reported_before_the_start() {
     let db = Outbox::create(postgres18());
-    let relay = Relay::start(&db.config(kafka()));
+    let topic = format!("{}.positions", db.name());
+    let config = with(db.config(kafka()), &[("outboxd.position.topic", &topic)]);
+    let relay = Relay::start(&config);
     db.wait_until_streaming();
     // A slot may be made at the end of the WAL. What lies behind it is confirmed when Kafka has the position.
     db.execute("CREATE TABLE one (n int)");
     db.wait_until_confirmed();
     assert_eq!(relay.stop(), 0);
-    let report = Report::of(&db.config(kafka()));
-    report.find("KA020", "ok");
-    report.find("PG045", "ok");
+    Report::of(&config).find("PG045", "ok");
+    is_compacted_by_the_fix(&config, "KA020", &topic);
     db.execute("CREATE TABLE other (n int)");
     db.query("SELECT pg_replication_slot_advance($1::text::name, pg_current_wal_lsn())::text", &[&db.name()]);
-    let report = Report::of(&db.config(kafka()));
+    let report = Report::of(&config);
     let cure = report.find("PG045", "failure")["fix"].as_str().unwrap();
     assert!(cure.contains("outboxd.position.accept="), "{cure}");
 }
@@ -308,6 +325,7 @@ fn keys_and_replica_identities_are_reported() {
             server,
             "CREATE TABLE whole (id int PRIMARY KEY, small int);
              CREATE TABLE bare (n int, note text);
+             CREATE UNLOGGED TABLE aside (id int PRIMARY KEY);
              CREATE TABLE \"Parts\" (id int, n int) PARTITION BY LIST (n);
              CREATE TABLE parts_1 PARTITION OF \"Parts\" FOR VALUES IN (1);
              CREATE TABLE large (id int PRIMARY KEY, n int, body text);
@@ -341,6 +359,16 @@ fn keys_and_replica_identities_are_reported() {
         db.execute(cure);
         identities.iter().for_each(|[_, cure]| db.execute(cure.split_once("or: ").unwrap().1));
         assert_eq!([told("PG027"), told("PG029")], [Vec::<[String; 2]>::new(), Vec::new()], "cured");
+        let (constraint, columns) = key.split_once("; or set ").unwrap();
+        let (option, columns) = columns.split_once('=').unwrap();
+        let chosen = columns.replace("column,column", "n,note");
+        let other = with(config.clone(), &[(option, &format!("public.Parts:id;{chosen}"))]);
+        assert!(!Report::of(&other).has("PG028", "note") && !Report::of(&other).has("PG028", "warning"));
+        db.execute(&constraint.replace('…', "n"));
+        assert_eq!(told("PG028"), Vec::<[String; 2]>::new());
+        let unlogged = Report::of(&config).find("PG021", "warning")["fix"].as_str().unwrap().to_owned();
+        db.execute(&unlogged);
+        assert!(!Report::of(&config).has("PG021", "warning"), "{unlogged}");
     }
 }
 

@@ -52,12 +52,12 @@ fn a_pause_lets_the_slot_go_and_continues_from_there() {
             relay.pause();
             wait_until_disconnected(&db);
             let page = relay.metrics();
-            assert!(page.contains("relay_phase{phase=\"paused\"} 1"), "{page}");
-            assert!(page.contains("relay_inflight_events 0"), "{page}");
+            assert!(page.contains("outboxd_phase{phase=\"paused\"} 1"), "{page}");
+            assert!(page.contains("outboxd_inflight_events 0"), "{page}");
             BACKLOG.insert(&db, 2_000..2_100, 100);
             relay.set(Target::Run);
             check_once(&db, kafka(), 2_100);
-            assert!(relay.metrics().contains("relay_reconnects_total{side=\"postgres\"} 0"));
+            assert!(relay.metrics().contains("outboxd_reconnects_total{side=\"postgres\"} 0"));
             relay.stop().unwrap();
         }
     }
@@ -77,7 +77,7 @@ fn a_restart_under_load_begins_another_session_and_repeats_nothing() {
         });
     }
     check_once(&db, kafka(), 10_000);
-    assert!(relay.metrics().contains("relay_reconnects_total{side=\"postgres\"} 0"));
+    assert!(relay.metrics().contains("outboxd_reconnects_total{side=\"postgres\"} 0"));
     relay.stop().unwrap();
 }
 
@@ -135,7 +135,9 @@ fn a_pause_does_not_hold_the_slot_while_kafka_is_silent() {
     db.wait_until_confirmed();
     kafka.pause();
     BACKLOG.insert(&db, 10..20, 10);
-    eventually(DEADLINE, "records are on their way", || relay.metrics().contains("relay_inflight_events 10"));
+    eventually(DEADLINE, "records are on their way", || {
+        relay.metrics().contains("outboxd_inflight_events 10")
+    });
     relay.set(Target::Pause);
     eventually(DEADLINE, "the slot is free", || walsender(&db).is_none());
     relay.wait_for(&Phase::Draining);

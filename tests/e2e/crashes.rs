@@ -138,13 +138,13 @@ fn start_with_stuck_record(db: &Outbox, config: &Config, kafka: &mut Kafka) -> R
     db.insert(&[Event::new("order", "o-0", "OrderCreated", "{}")]);
     db.wait_until_confirmed();
     get_until(port, "/readyz", "is ready", |page| page.code == 200);
-    let in_flight = |page: &Page| page.sample("relay_inflight_events");
+    let in_flight = |page: &Page| page.sample("outboxd_inflight_events");
     get_until(port, "/metrics", "shows that nothing is in flight", |page| in_flight(page) == Some(0.0));
     kafka.pause();
     // The position is behind, and cannot be written any more.
     db.execute("SELECT pg_logical_emit_message(true, 'other', 'message')");
     let written: f64 = db.current_wal_lsn().get().to_string().parse().unwrap();
-    let flushed = |page: &Page| page.sample("relay_lsn{kind=\"flushed\"}");
+    let flushed = |page: &Page| page.sample("outboxd_lsn{kind=\"flushed\"}");
     get_until(port, "/metrics", "is past the message", |page| flushed(page) >= Some(written));
     db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
     get_until(port, "/metrics", "shows the record in flight", |page| {

@@ -63,7 +63,7 @@ fn a_row_without_a_route_goes_there_and_the_others_are_sent() {
             letters.iter().map(|letter| letter.header("outboxd.errors.lsn").parse().unwrap()).collect();
         assert!(lsns.is_sorted() && lsns[0] != lsns[1], "{lsns:?}");
 
-        let counted = "relay_dead_letters_total{reason=\"routing\"}";
+        let counted = "outboxd_dead_letters_total{reason=\"routing\"}";
         get_until(port, "/metrics", "counts the letters", |page| page.sample(counted) == Some(2.0));
         let said = relay.stop_and_tell();
         assert_eq!(said.matches("sending an event to the dead-letter topic").count(), 2, "{said}");

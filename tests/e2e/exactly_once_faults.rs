@@ -36,7 +36,7 @@ fn a_relay_that_wakes_up_behind_its_successor_commits_nothing_more() {
     check(&db, kafka(), 40_000);
     BACKLOG.insert(&db, 40_000..41_000, 10);
     check(&db, kafka(), 41_000);
-    let counted = r#"relay_kafka_transactions_total{result="committed"}"#;
+    let counted = r#"outboxd_kafka_transactions_total{result="committed"}"#;
     get_until(port, "/metrics", "counts commits", |page| {
         page.sample(counted).is_some_and(|count| count > 0.0)
     });

@@ -74,6 +74,8 @@ mod payloads;
 mod positions;
 mod postgres_19;
 mod postgres_faults;
+mod printed_commands;
+mod printed_fixes;
 mod process_limits;
 mod protobuf;
 mod publications;

@@ -30,7 +30,7 @@ fn a_new_table_is_named_when_it_leaves_the_publication_or_is_unlogged() {
     db.execute("CREATE UNLOGGED TABLE shop_c (id int PRIMARY KEY)");
     let cure = "ALTER TABLE \\\"public\\\".\\\"shop_c\\\" SET LOGGED";
     get_until(port, "/readyz", "names the unlogged one", |page| page.body.contains(cure));
-    get_until(port, "/metrics", "counts both", |page| page.body.contains("\nrelay_warnings 2\n"));
+    get_until(port, "/metrics", "counts both", |page| page.body.contains("\noutboxd_warnings 2\n"));
     db.execute(&format!("ALTER TABLE shop_c SET LOGGED; {publication} ADD TABLE shop_b, shop_c"));
     get_until(port, "/readyz", "names none", |page| !warns_of(page, "shop_b") && !warns_of(page, "shop_c"));
     assert_eq!(relay.stop(), 0);
@@ -68,7 +68,7 @@ fn a_new_table_that_is_not_published_is_named_until_it_is() {
 
     let page = get_until(port, "/readyz", "names the table", |page| warns_of(page, "shop_b"));
     assert!(page.code == 200 && !warns_of(&page, "other"), "{page:?}");
-    get_until(port, "/metrics", "counts it", |page| page.body.contains("\nrelay_warnings 1\n"));
+    get_until(port, "/metrics", "counts it", |page| page.body.contains("\noutboxd_warnings 1\n"));
     let cure = format!("ALTER PUBLICATION \"{}\" ADD TABLE \"public\".\"shop_b\"", db.name());
     assert!(page.body.contains(&cure.replace('"', "\\\"")), "{page:?}");
     db.execute(&cure);

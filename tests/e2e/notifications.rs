@@ -96,7 +96,7 @@ fn a_server_that_refuses_is_reported_once_and_counted() {
     relay.wait_for_stderr("cannot post a notification");
     let lost = |count: f64| {
         get_until(port, "/metrics", "counts", |page| {
-            page.sample("relay_notifications_lost_total").is_some_and(|lost| lost >= count)
+            page.sample("outboxd_notifications_lost_total").is_some_and(|lost| lost >= count)
         })
     };
     lost(9.0);

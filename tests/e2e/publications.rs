@@ -3,6 +3,7 @@
 
 use outboxd::internals::throwaway::ThrowawayPostgres;
 
+use crate::printed_fixes::{fix_of, statements};
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
@@ -80,6 +81,15 @@ fn what_leaves_the_publication_under_the_relay_is_noticed() {
     db.wait_until_confirmed();
     assert_eq!(relay.stop(), 0);
     assert_eq!(published(db), ["1", "2", "3"], "nothing else was in the table");
+    // Inserts are published again by the statement of the message.
+    let (db, relay, ..) = &started[5];
+    statements(&fix_of(relay)).iter().for_each(|statement| db.execute(statement));
+    let relay = Relay::start(&with(no_snapshot(db), &[("snapshot.mode", "always")]));
+    db.wait_until_streaming();
+    insert(db, 3);
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert!(published(db).contains(&"3".to_owned()));
 }
 
 /// Rows that came while a partition was unlogged stay out of the stream when it is a logged one again.

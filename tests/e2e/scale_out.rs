@@ -64,7 +64,7 @@ impl Sharer {
 
     /// Stops it; how many events it has published.
     fn stop(self, topic: &str) -> f64 {
-        let series = format!("relay_events_published_total{{topic=\"{topic}\"}}");
+        let series = format!("outboxd_events_published_total{{topic=\"{topic}\"}}");
         let page = get_until(self.port, "/metrics", "counts", |page| page.sample(&series).is_some());
         assert_eq!(self.relay.stop(), 0);
         page.sample(&series).unwrap_or_default()

@@ -83,9 +83,9 @@ fn a_slot_that_holds_back_much_is_warned_of_once_and_cleared() {
     stuck.relay.wait_for_stderr("an event waits too long for its acknowledgement");
     stuck.ready_until("tells of the danger", |page| ["\"watch\"", "\"alarm\""].contains(&&*danger(page)));
     let metrics = get_until(stuck.http, "/metrics", "shows the danger", |page| {
-        page.sample("relay_slot_danger").is_some_and(|rank| (1.0..=2.0).contains(&rank))
+        page.sample("outboxd_slot_danger").is_some_and(|rank| (1.0..=2.0).contains(&rank))
     });
-    assert!(metrics.sample("relay_oldest_unacknowledged_seconds").unwrap() > 0.0);
+    assert!(metrics.sample("outboxd_oldest_unacknowledged_seconds").unwrap() > 0.0);
     stuck.kafka.resume();
     stuck.relay.wait_for_stderr("events are acknowledged in time again");
     // The position that a restart needs moves on with the next snapshot of running transactions.
@@ -142,7 +142,7 @@ fn a_slot_that_is_lost_under_the_relay_is_created_again_when_that_is_wanted() {
     stuck.db.wait_until_confirmed();
     stuck.ready_until("is ready again", |page| page.code == 200 && danger(page) == "\"none\"");
     let recoveries = get_until(stuck.http, "/metrics", "answers", |page| page.code == 200);
-    assert_eq!(recoveries.sample("relay_slot_recoveries_total"), Some(1.0));
+    assert_eq!(recoveries.sample("outboxd_slot_recoveries_total"), Some(1.0));
     assert_eq!(stuck.relay.stop(), 0);
     assert_eq!(stuck.kafka.records(&stuck.db.topic("order")).len(), 5);
 }

@@ -2,6 +2,7 @@
 
 use outboxd::internals::throwaway::unused_port;
 
+use crate::printed_fixes::{fix_of, statements};
 use crate::support::backlog::Backlog;
 use crate::support::foreign::ForeignConsumer;
 use crate::support::http::get_until;
@@ -29,6 +30,12 @@ fn a_slot_that_another_program_holds_is_refused_with_its_pid() {
         for name in [db.name(), &pid.to_string(), "pg_recvlogical", "pg_terminate_backend"] {
             assert!(said.contains(name), "{name}: {said}");
         }
+        let end = statements(&fix_of(&relay));
+        assert_eq!(end.len(), 1, "{said}");
+        db.execute(&end[0]);
+        let relay = Relay::start(&config);
+        db.wait_until_streaming();
+        assert_eq!(relay.stop(), 0);
     }
 }
 

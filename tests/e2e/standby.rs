@@ -7,6 +7,7 @@ use outboxd::internals::throwaway::{StopMode, ThrowawayPostgres, unused_port};
 use pg_replication::wal::Lsn;
 use rdkafka::producer::BaseRecord;
 
+use crate::printed_fixes::statements;
 use crate::signals::{self, LONG, StopsAtTheEnd, count_of, last_states, rows, signal, write_meanwhile};
 use crate::support::backlog::Backlog;
 use crate::support::http::get_until;
@@ -337,7 +338,7 @@ fn a_slot_that_a_conflict_has_ended_is_reported_with_the_setting_that_prevents_i
     let port = unused_port().unwrap();
     let mut relay = Relay::start_with(&site.config(&[]), &["--http", &port.to_string()], &[]);
     site.wait_until_streaming();
-    relay.wait_for_stderr("hot_standby_feedback is off");
+    let warning = relay.wait_for_stderr("hot_standby_feedback is off");
     site.primary.insert(&[Event::new("order", "o-1", "Numbered", "1")]);
     site.wait_until_confirmed();
     get_until(port, "/readyz", "is ready", |page| page.code == 200);
@@ -354,4 +355,8 @@ fn a_slot_that_a_conflict_has_ended_is_reported_with_the_setting_that_prevents_i
     assert_eq!(relay.wait_for_exit(DEADLINE), 7);
     let said = relay.stderr();
     assert!(said.contains("rows_removed") && said.contains("SET hot_standby_feedback = on"), "{said}");
+    statements(&warning).iter().for_each(|statement| admin.execute(statement));
+    eventually(DEADLINE, "the standby reports its rows", || {
+        admin.query("SHOW hot_standby_feedback", &[])[0].get::<_, &str>(0) == "on"
+    });
 }

@@ -22,15 +22,15 @@ fn a_relay_that_streams_is_alive_and_ready_and_counts() {
     let event = |n: u32| Event::new("order", &n.to_string(), "OrderCreated", "{}");
     db.insert(&[event(1), event(2), event(3)]);
     db.insert(&[event(4)]);
-    let published = format!("relay_events_published_total{{topic=\"{}\"}}", db.topic("order"));
+    let published = format!("outboxd_events_published_total{{topic=\"{}\"}}", db.topic("order"));
     let page = get_until(port, "/metrics", "counts the events", |page| page.sample(&published) == Some(4.0));
     assert!(page.body.ends_with("# EOF\n"));
     for (series, expected) in [
-        ("relay_transactions_total", 2.0),
-        ("relay_wal_changes_total{op=\"insert\"}", 4.0),
-        ("relay_postgres_connected", 1.0),
-        ("relay_kafka_connected", 1.0),
-        ("relay_inflight_events", 0.0),
+        ("outboxd_transactions_total", 2.0),
+        ("outboxd_wal_changes_total{op=\"insert\"}", 4.0),
+        ("outboxd_postgres_connected", 1.0),
+        ("outboxd_kafka_connected", 1.0),
+        ("outboxd_inflight_events", 0.0),
     ] {
         get_until(port, "/metrics", &format!("{series} {expected}"), |page| {
             page.sample(series) == Some(expected)
@@ -48,7 +48,7 @@ fn a_relay_that_streams_is_alive_and_ready_and_counts() {
         "reconnects",
     ];
     for name in others {
-        assert!(page.body.contains(&format!("# HELP relay_{name} ")), "{name}: {}", page.body);
+        assert!(page.body.contains(&format!("# HELP outboxd_{name} ")), "{name}: {}", page.body);
     }
     assert_eq!(relay.stop(), 0);
     assert_eq!(try_get(port, "/livez"), None, "the port is closed");
@@ -96,7 +96,7 @@ fn unchanged_rows_are_counted_under_both_names() {
     db.wait_until_streaming();
     db.execute("insert into t values (1, 1); update t set n = 1; update t set n = 2; update t set n = 2");
     for series in [
-        "relay_rows_not_sent_total{table=\"public.t\",reason=\"unchanged\"} 2".to_owned(),
+        "outboxd_rows_not_sent_total{table=\"public.t\",reason=\"unchanged\"} 2".to_owned(),
         format!(
             "debezium_metrics_NumberOfUnchangedEventsSkipped{{plugin=\"postgres\",name=\"{}\",context=\"streaming\"}} 2",
             db.name()

@@ -116,7 +116,7 @@ fn a_standby_that_is_down_holds_up_the_stream_or_only_the_writer() {
     db.wait_until_streaming();
     insert(&db, 1);
     get_until(port, "/metrics", "shows a lag", |page| {
-        page.sample("relay_lag_bytes").is_some_and(|lag| lag > 0.0)
+        page.sample("outboxd_lag_bytes").is_some_and(|lag| lag > 0.0)
     });
     assert_eq!(published(&db), [""; 0]);
     set(&db, "synchronized_standby_slots = ''");

@@ -109,7 +109,7 @@ fn change_events_have_spans_and_metrics_count_them() {
     db.execute("INSERT INTO t VALUES (2)");
     let records = kafka().read(&changes::topic(&db, "t"), 2);
     get_until(port, "/metrics", "has both records' spans", |page| {
-        page.sample("relay_spans_exported_total") == Some(4.0)
+        page.sample("outboxd_spans_exported_total") == Some(4.0)
     });
     for (record, parent) in records.iter().zip([SPAN, ""]) {
         let [trace, span, _] = parts(record.header("traceparent"));
@@ -145,7 +145,7 @@ fn a_collector_that_hangs_or_is_down_holds_no_event_back() {
         insert(&db, 500, Some(&context()));
         kafka().wait_for_count(&db.topic("order"), 500);
         db.wait_until_confirmed();
-        let series = format!("relay_spans_lost_total{{reason=\"{reason}\"}}");
+        let series = format!("outboxd_spans_lost_total{{reason=\"{reason}\"}}");
         get_until(port, "/metrics", "counts lost spans", |page| page.sample(&series) > Some(0.0));
         assert_eq!(get_until(port, "/readyz", "is ready", |page| page.code == 200).code, 200);
         let said = relay.stop_and_tell();
@@ -167,9 +167,9 @@ fn what_a_collector_refuses_is_counted_and_reported() {
     let relay = Relay::start_with(&config, &["--http", &port.to_string()], &environment);
     db.wait_until_streaming();
     insert(&db, 1, Some(&context()));
-    let refused = "relay_spans_lost_total{reason=\"refused\"}";
+    let refused = "outboxd_spans_lost_total{reason=\"refused\"}";
     get_until(port, "/metrics", "counts the refused span", |page| {
-        page.sample(refused) == Some(1.0) && page.sample("relay_spans_exported_total") == Some(1.0)
+        page.sample(refused) == Some(1.0) && page.sample("outboxd_spans_exported_total") == Some(1.0)
     });
     let said = relay.stop_and_tell();
     assert!(said.contains("the collector refused spans") && said.contains("too old"), "{said}");

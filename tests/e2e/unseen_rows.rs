@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use outboxd::internals::throwaway::unused_port;
 
+use crate::printed_fixes::{fix_of, statements};
 use crate::support::http::{Page, get_until};
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
@@ -272,6 +273,10 @@ fn a_partition_whose_rows_never_reach_the_wal_is_refused() {
         db.execute(sql);
         refused(&mut relay, sql, &["outbox_3", cure]);
         refused(&mut Relay::start(&named(&db)), "at the start", &["outbox_3", cure]);
+        statements(&fix_of(&relay)).iter().for_each(|statement| db.execute(statement));
+        let relay = Relay::start(&with(named(&db), &[("snapshot.mode", "always")]));
+        db.wait_until_streaming();
+        assert_eq!(relay.stop(), 0);
     }
 }
 
@@ -401,7 +406,7 @@ fn rows_that_are_not_sent_have_a_reason() {
         ("public.outbox", "delete", 1.0),
         ("public.outbox", "truncate", 1.0),
     ] {
-        let series = format!("relay_rows_not_sent_total{{table=\"{table}\",reason=\"{reason}\"}}");
+        let series = format!("outboxd_rows_not_sent_total{{table=\"{table}\",reason=\"{reason}\"}}");
         get_until(http, "/metrics", &series, |page| page.sample(&series) == Some(rows));
     }
     get_until(http, "/readyz", "warns of the near miss", |page| {

@@ -20,7 +20,7 @@ fn nothing_follows_the_first_record_of_a_partition_before_it_is_acknowledged() {
     db.insert(&events[..1]);
     proxy.wait_until_held();
     db.insert(&events[1..]);
-    let samples = ["relay_wal_changes_total{op=\"insert\"}", "relay_inflight_events"];
+    let samples = ["outboxd_wal_changes_total{op=\"insert\"}", "outboxd_inflight_events"];
     get_until(*port, "/metrics", "shows one record on its way and one that waits", |page| {
         samples.map(|name| page.sample(name)) == [Some(2.0), Some(1.0)]
     });
@@ -49,7 +49,7 @@ fn a_record_that_waits_for_its_topic_holds_up_neither_status_updates_nor_a_stop(
         Event::new("order", "2", "OrderCreated", "{}"),
     ]);
     db.wait_for_status_updates(Duration::from_secs(6));
-    let samples = ["relay_wal_changes_total{op=\"insert\"}", "relay_inflight_events"];
+    let samples = ["outboxd_wal_changes_total{op=\"insert\"}", "outboxd_inflight_events"];
     get_until(port, "/metrics", "shows one row that waits", |page| {
         samples.map(|name| page.sample(name)) == [Some(1.0), Some(0.0)]
     });
@@ -83,7 +83,7 @@ fn lose_one(fault: Fault, doubt: &str) {
         said.contains(&events[1].id.to_string()) && said.contains(&topic) && said.contains(doubt),
         "{said}"
     );
-    let reconnects = "relay_reconnects_total{side=\"kafka\"}";
+    let reconnects = "outboxd_reconnects_total{side=\"kafka\"}";
     get_until(port, "/metrics", "counts a new producer", |page| page.sample(reconnects) == Some(1.0));
     assert_eq!(relay.stop(), 0);
 }

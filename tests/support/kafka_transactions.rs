@@ -50,6 +50,7 @@ impl Kafka {
         let class = match script {
             "kafka-topics.sh" => "org.apache.kafka.tools.TopicCommand",
             "kafka-configs.sh" => "kafka.admin.ConfigCommand",
+            "kafka-acls.sh" => "org.apache.kafka.tools.AclCommand",
             other => panic!("{other} is not known here"),
         };
         let mut command = java(&tools_home());

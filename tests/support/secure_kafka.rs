@@ -109,6 +109,18 @@ impl SecureKafka {
         acl::allow(&self.kafka.bootstrap(), USER, what, operations);
     }
 
+    /// Runs the last line for `kafka-acls.sh` in the output, as the administrator, who needs no login here.
+    #[track_caller]
+    pub(crate) fn run_printed(&self, said: &str) {
+        let (_, rest) = said.rsplit_once("kafka-acls.sh ").unwrap_or_else(|| panic!("no line in {said}"));
+        let (_, rest) = rest.split_once(" --add ").unwrap();
+        let arguments = rest.split([',', ';', '"', '\n']).next().unwrap();
+        self.kafka.run_tool(&format!(
+            "kafka-acls.sh --bootstrap-server {} --add {arguments}",
+            self.kafka.bootstrap()
+        ));
+    }
+
     /// Takes away one of them.
     pub(crate) fn revoke(&self, prefix: &str, operation: Operation) {
         acl::revoke(&self.kafka.bootstrap(), USER, (Resource::Topic, prefix), operation);

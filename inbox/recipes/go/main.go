@@ -1,5 +1,5 @@
 // Called as: consumer POSTGRES KAFKA TOPIC CONSUMER DEAD_LETTER_TOPIC. It applies each event once and in order, by docs/inbox-protocol.md.
-// It needs the tables of sql/inbox.sql in the database. The function handle is the service's own; the protocol itself is in inbox.go.
+// It needs the tables of sql/inbox.sql in the database. The function handle is the service's own; the protocol is in inbox.go.
 package main
 
 import (
@@ -9,16 +9,15 @@ import (
 	"log"
 	"os"
 	"os/signal"
-	"strings"
+	"regexp"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// handle does whatever the event changes, in the transaction that remembers it.
+// handle makes the changes of an event, in the transaction that stores its id.
 func handle(ctx context.Context, tx pgx.Tx, id string, value []byte) error {
 	var event struct {
 		CustomerID  int64 `json:"customer_id"`
@@ -31,48 +30,51 @@ func handle(ctx context.Context, tx pgx.Tx, id string, value []byte) error {
 	if event.Fail == "always" {
 		return errors.New("the event says that it always fails")
 	}
-	const update = "UPDATE customers SET lifetime_value = lifetime_value + $1 WHERE id = $2"
-	if _, err := tx.Exec(ctx, update, event.Amount, event.CustomerID); err != nil {
+	const apply = "WITH paid AS (UPDATE customers SET lifetime_value = lifetime_value + $1 WHERE id = $2) " +
+		"INSERT INTO applied (event_id, customer_id, seq) VALUES ($3, $2, $4)"
+	_, err := tx.Exec(ctx, apply, event.Amount, event.CustomerID, id, event.Seq)
+	return err
+}
+
+// isTransient reports whether the same may succeed later, at this server or at the one that it fails over to.
+var isTransient = regexp.MustCompile("^(25006|53|55|57|58)").MatchString
+
+// run applies events until the program stops or a server fails.
+func run(stop context.Context) error {
+	ctx, fail := context.WithCancelCause(stop)
+	defer fail(nil)
+	work := context.WithoutCancel(ctx) // A transaction that has begun is finished when the program stops.
+	postgres, err := pgx.Connect(ctx, os.Args[1])
+	if err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "INSERT INTO applied (event_id, customer_id, seq) VALUES ($1, $2, $3)", id, event.CustomerID, event.Seq)
-	return err
+	defer postgres.Close(work)
+	in := &inbox{topic: os.Args[3], consumer: os.Args[4], deadLetters: os.Args[5], postgres: postgres, held: map[int32][2]any{}, fail: fail}
+	in.kafka, err = kgo.NewClient(kgo.SeedBrokers(os.Args[2]), kgo.ConsumerGroup(in.consumer), kgo.ConsumeTopics(in.topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.AutoCommitMarks(),
+		kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(2*time.Second), kgo.AdjustFetchOffsetsFn(in.take),
+		// The group revokes all partitions before it assigns any, and never between PollRecords and AllowRebalance: take and end never meet.
+		kgo.Balancers(kgo.RangeBalancer()), kgo.BlockRebalanceOnPoll())
+	if err != nil {
+		return err
+	}
+	defer in.kafka.CloseAllowingRebalance()
+	for ctx.Err() == nil {
+		for _, r := range in.kafka.PollRecords(ctx, 1).Records() {
+			if err := in.end(work, r); err != nil {
+				return err
+			}
+			in.kafka.MarkCommitRecords(r) // Committed later. The database has the offset already.
+		}
+		in.kafka.AllowRebalance()
+	}
+	return context.Cause(ctx)
 }
 
 func main() {
 	stop, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	in := &inbox{topic: os.Args[3], consumer: os.Args[4], deadLetters: os.Args[5]}
-	var err error
-	if in.postgres, err = pgxpool.New(context.Background(), os.Args[1]); err != nil {
-		log.Fatal(err)
-	}
-	in.kafka, err = kgo.NewClient(
-		kgo.SeedBrokers(strings.Split(os.Args[2], ",")...), kgo.ConsumerGroup(in.consumer), kgo.ConsumeTopics(in.topic),
-		kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(2*time.Second),
-		kgo.Balancers(kgo.RangeBalancer()), // Clients in all languages have it, so that they can be in one group.
-		kgo.BlockRebalanceOnPoll(), kgo.AdjustFetchOffsetsFn(in.take), kgo.OnPartitionsRevoked(in.forget), kgo.OnPartitionsLost(in.forget),
-		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelWarn, nil)),
-	)
-	if err != nil {
-		log.Fatal(err)
-	}
 	for stop.Err() == nil {
-		// No partition is revoked between the poll and AllowRebalance. Few records, so that nobody in the group waits long for it.
-		fetches, ended := in.kafka.PollRecords(stop, 10), []*kgo.Record{}
-		if err := fetches.Err(); err != nil && stop.Err() == nil {
-			log.Print(err)
-		}
-		for _, r := range fetches.Records() {
-			if in.end(stop, r) {
-				ended = append(ended, r)
-			}
-		}
-		// Kafka is told after the database. What it misses is known in the database.
-		if err := in.kafka.CommitRecords(context.Background(), ended...); err != nil {
-			log.Print("Kafka has not taken the offsets: ", err)
-		}
-		in.kafka.AllowRebalance()
+		log.Print("again in 0.5 s, unless the program ends: ", run(stop))
+		time.Sleep(500 * time.Millisecond)
 	}
-	in.kafka.CloseAllowingRebalance()
 }

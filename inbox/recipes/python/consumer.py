@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """consumer.py POSTGRES KAFKA TOPIC CONSUMER DEAD_LETTER_TOPIC: applies each event once and in order, by docs/inbox-protocol.md.
-It needs confluent-kafka and psycopg 3, and the tables of sql/inbox.sql. `handle` is the service's own."""
+It needs confluent-kafka, psycopg 3 and the tables of sql/inbox.sql. `handle` is the service's own."""
 import json, signal, sys, time, psycopg
 from confluent_kafka import Consumer, KafkaException, Producer
-AGAIN = (psycopg.OperationalError, psycopg.InterfaceError, KafkaException)  # A server is away, or another transaction in the way.
+AGAIN = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction, KafkaException)  # Not the event's.
 
-def handle(cursor, event):  # Whatever the event changes, in the transaction that remembers it.
+def handle(cursor, event):  # Makes the changes of an event, in the transaction that stores its id.
     if event.get("fail") == "always":
         raise ValueError("the event says that it always fails")
     cursor.execute("UPDATE customers SET lifetime_value = lifetime_value + %s WHERE id = %s", (event["amount"], event["customer_id"]))
@@ -25,7 +25,7 @@ class Inbox:
         return self.connection.transaction()
 
     def take(self):
-        """Who takes a partition knows its epoch. The transactions of whoever had it before are over, and where it has ended is known."""
+        """Takes partitions, which ends the transactions of their last holder, and reads from where that has ended."""
         partitions = self.kafka.committed(self.kafka.assignment(), timeout=30)
         for p in partitions:
             with self.transaction():
@@ -35,7 +35,7 @@ class Inbox:
         self.kafka.assign(partitions)
 
     def end(self, message, is_dead):
-        """One transaction: is the partition still held, is the event new, what it changes, and up to where the partition has ended."""
+        """One transaction: checks that the partition is held and the event new, makes its changes, and stores the offset behind it."""
         tenure = self.held[message.partition()]
         with self.transaction(), self.connection.cursor() as cursor:
             if not cursor.execute("SELECT inbox_enter(%s, %s)", tenure).fetchone()[0]:

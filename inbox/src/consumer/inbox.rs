@@ -8,8 +8,9 @@ use tokio::sync::mpsc;
 use super::dedupe::Dedupe;
 use super::delivery::Delivery;
 use super::failure::Failure;
-use super::handler::{Batch, Each};
+use super::handler::{Batch, Each, Handler};
 use super::run::Loop;
+use super::settings::Settings;
 use super::telemetry::Telemetry;
 use super::work::Context;
 use crate::Error;
@@ -28,7 +29,7 @@ pub struct Inbox<T = Transaction> {
     id_scope: IdScope,
     dedupe: Dedupe,
     first_number: Option<i64>,
-    options: Options,
+    settings: Settings,
     dead_letters: DeadLetters,
     retry_topics: Option<RetryTopics>,
     window: Duration,
@@ -49,7 +50,7 @@ impl<T: HandlerTransaction> Inbox<T> {
             id_scope: IdScope::default(),
             dedupe: Dedupe::default(),
             first_number: None,
-            options: Options::default(),
+            settings: Settings::default(),
             dead_letters,
             retry_topics: None,
             window: WINDOW,
@@ -98,14 +99,14 @@ impl<T: HandlerTransaction> Inbox<T> {
     /// Sets which events are handled in order; by default those of each key.
     #[must_use]
     pub fn order(mut self, order: Order) -> Self {
-        self.options.order = order;
+        self.settings.order = Some(order);
         self
     }
 
     /// Sets when the handler is called again after a failure.
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.options.retry = retry;
+        self.settings.retry = Some(retry);
         self
     }
 
@@ -131,7 +132,7 @@ impl<T: HandlerTransaction> Inbox<T> {
     /// Sets what happens to a key after one of its events became a dead letter; by default its later events are handled.
     #[must_use]
     pub fn after_dead_letter(mut self, after: AfterDeadLetter) -> Self {
-        self.options.after_dead_letter = after;
+        self.settings.after_dead_letter = Some(after);
         self
     }
 
@@ -156,7 +157,7 @@ impl<T: HandlerTransaction> Inbox<T> {
     /// one.
     #[must_use]
     pub fn batch(mut self, most: NonZeroUsize) -> Self {
-        self.options.batch = most;
+        self.settings.batch = Some(most);
         self
     }
 
@@ -164,21 +165,21 @@ impl<T: HandlerTransaction> Inbox<T> {
     /// connection is for a transaction that is being committed while the next handler runs.
     #[must_use]
     pub fn workers(mut self, most: NonZeroUsize) -> Self {
-        self.options.workers = most;
+        self.settings.workers = Some(most);
         self
     }
 
     /// Sets the maximum number of events of a partition that wait in the table; 10,000 by default.
     #[must_use]
     pub fn parked_max(mut self, most: usize) -> Self {
-        self.options.parked_max = most;
+        self.settings.parked_max = Some(most);
         self
     }
 
     /// Limits the run time of a handler; 5 minutes by default. A handler that has not returned by then has failed.
     #[must_use]
     pub fn handler_timeout(mut self, longest: Duration) -> Self {
-        self.options.handler_within = longest;
+        self.settings.handler_within = Some(longest);
         self
     }
 
@@ -189,10 +190,11 @@ impl<T: HandlerTransaction> Inbox<T> {
         self.handler_timeout(longest)
     }
 
-    /// Replaces all options, including those of the other methods, such as [`Self::workers`].
+    /// Sets all options. A method for a single one, such as [`Self::workers`], takes precedence, whether it is called before or
+    /// after.
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
-        self.options = options;
+        self.settings.options = options;
         self
     }
 
@@ -213,8 +215,7 @@ impl<T: HandlerTransaction> Inbox<T> {
         F: Fn(T, Delivery) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        let handler = Each::<F, T, R>::new(handler);
-        Loop::new(kafka, self.loop_options()?, |committing| self.context(handler, committing)).run(stop).await
+        self.run_with(kafka, Each::<F, T, R>::new(handler), stop).await
     }
 
     /// Runs like [`Self::run`], but passes all new events of a transaction to `handler` at once.
@@ -233,14 +234,24 @@ impl<T: HandlerTransaction> Inbox<T> {
         F: Fn(T, Vec<Delivery>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        let handler = Batch::<F, T, R>::new(handler);
-        Loop::new(kafka, self.loop_options()?, |committing| self.context(handler, committing)).run(stop).await
+        self.run_with(kafka, Batch::<F, T, R>::new(handler), stop).await
+    }
+
+    async fn run_with<C: InboxContext, H: Handler>(
+        &self,
+        kafka: Consumer<C>,
+        handler: H,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
+        let options = self.loop_options()?;
+        let settings = options.clone();
+        Loop::new(kafka, options, |committing| self.context(handler, &settings, committing)).run(stop).await
     }
 
     /// Returns the options of the loop. Numbers and positions are compared one after the other, so they need an order. An
     /// error means that retry topics would break an order that must be kept.
     fn loop_options(&self) -> Result<Options, Error> {
-        let mut options = self.options.clone();
+        let mut options = self.settings.resolve();
         let keeps_order =
             !matches!(self.dedupe, Dedupe::Ids) || options.after_dead_letter == AfterDeadLetter::KeyWaits;
         if self.retry_topics.is_some() && keeps_order {
@@ -252,7 +263,7 @@ impl<T: HandlerTransaction> Inbox<T> {
         Ok(options)
     }
 
-    fn context<H>(&self, handler: H, committing: mpsc::Sender<JobId>) -> Context<H> {
+    fn context<H>(&self, handler: H, options: &Options, committing: mpsc::Sender<JobId>) -> Context<H> {
         Context {
             opener: self.connector.opener(),
             consumer: Arc::clone(&self.consumer),
@@ -262,9 +273,9 @@ impl<T: HandlerTransaction> Inbox<T> {
             first_number: self.first_number,
             retry_topics: self.retry_topics.clone(),
             doubts: Doubts::default(),
-            order: self.options.order,
-            parked_max: self.options.parked_max,
-            handler_within: self.options.handler_within,
+            order: options.order,
+            parked_max: options.parked_max,
+            handler_within: options.handler_within,
             dead_letters: self.dead_letters.clone(),
             window: self.window,
             telemetry: Telemetry::new(Arc::clone(&self.consumer)),
@@ -283,10 +294,52 @@ impl<T> Clone for Inbox<T> {
             id_scope: self.id_scope,
             dedupe: self.dedupe.clone(),
             first_number: self.first_number,
-            options: self.options.clone(),
+            settings: self.settings.clone(),
             retry_topics: self.retry_topics.clone(),
             dead_letters: self.dead_letters.clone(),
             window: self.window,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::ClientConfig;
+    use tokio_postgres::NoTls;
+
+    use super::*;
+
+    type Setting = fn(Inbox) -> Inbox;
+
+    fn inbox() -> Inbox {
+        let connector = Connector::new(tokio_postgres::Config::new(), NoTls);
+        let dead_letters = DeadLetters::topic(&ClientConfig::new(), "dead").unwrap();
+        Inbox::new(connector, "payments", dead_letters)
+    }
+
+    #[test]
+    fn the_order_of_settings_does_not_matter() {
+        let settings: [(Setting, fn(Options) -> Options); 7] = [
+            (|inbox| inbox.order(Order::None), |it| Options { order: Order::None, ..it }),
+            (|inbox| inbox.retry(Retry::new([])), |it| Options { retry: Retry::new([]), ..it }),
+            (
+                |inbox| inbox.after_dead_letter(AfterDeadLetter::KeyWaits),
+                |it| Options { after_dead_letter: AfterDeadLetter::KeyWaits, ..it },
+            ),
+            (|inbox| inbox.batch(NonZeroUsize::MAX), |it| Options { batch: NonZeroUsize::MAX, ..it }),
+            (|inbox| inbox.workers(NonZeroUsize::MIN), |it| Options { workers: NonZeroUsize::MIN, ..it }),
+            (|inbox| inbox.parked_max(7), |it| Options { parked_max: 7, ..it }),
+            (
+                |inbox| inbox.handler_timeout(Duration::MAX),
+                |it| Options { handler_within: Duration::MAX, ..it },
+            ),
+        ];
+        let options = Options { crashes_max: 9, ..Options::default() };
+        for (index, (set, expected)) in settings.into_iter().enumerate() {
+            let expected = format!("{:?}", expected(options.clone()));
+            for inbox in [set(inbox()).options(options.clone()), set(inbox().options(options.clone()))] {
+                assert_eq!(format!("{:?}", inbox.settings.resolve()), expected, "setting {index}");
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ mod position;
 mod retry;
 mod run;
 mod sequence;
+mod settings;
 mod telemetry;
 mod work;
 

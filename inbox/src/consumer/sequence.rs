@@ -44,7 +44,11 @@ impl<H: Handler> Context<H> {
         }
         let events: Vec<(&Arc<Event>, i64)> = job.events.iter().zip(numbers).collect();
         let written = async {
-            let numbered = connection.write_numbers(tenancy, &plan, &events, self.parked_max).await?;
+            let numbered = connection.write_numbers(tenancy, &plan, &events, self.parked_max).await;
+            let numbered = match numbered {
+                Ok(numbered) => numbered,
+                Err(error) => return Err(connection.cause_of(error).await),
+            };
             if let Some(error) = refused(numbered) {
                 connection.roll_back(tenancy, mark).await?;
                 return Ok(Outcome::Failed { kind: FailureKind::Retry, error: error.to_owned() });

@@ -7,7 +7,7 @@ use tokio_postgres::types::Type;
 use super::connection::Connection;
 use super::error::{DriverError, Error};
 use super::session::Parameter;
-use super::statements::{ENTER_BY_POSITION, ENTER_FRESH, Mark};
+use super::statements::{ENTER_BY_POSITION, ENTER_FRESH, Mark, ROLL_BACK};
 use super::tenancy::Tenancy;
 use super::transaction::Entered;
 
@@ -61,7 +61,7 @@ impl Connection {
         let [mut rows] = answers.map_err(Error::of(doing))?;
         let row = rows.pop().ok_or(DriverError::NoRow).map_err(Error::of(doing))?;
         if !row.get::<bool>(0).map_err(Error::of(doing))? {
-            self.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
+            self.batch(ROLL_BACK).await.map_err(Error::of("roll back"))?;
             return Ok(Entered::Fenced);
         }
         tenancy.set_marked(mark);

@@ -11,7 +11,7 @@ use super::parking::header_columns;
 use super::session::{Parameter, Query, Row};
 use super::statements::{
     ADVANCE, ALIVE_NUMBER, DEAD_NUMBER, DEAD_NUMBERS, ENTER_ONLY, Mark, NEXT_NUMBERS, PARK_NUMBER,
-    PASS_NUMBER,
+    PASS_NUMBER, ROLL_BACK,
 };
 use super::tenancy::Tenancy;
 use crate::core::sequence::{Advance, Known, Plan};
@@ -60,7 +60,7 @@ impl Connection {
         let [held, known, dead] = answers.map_err(Error::of(doing))?;
         let is_held = held.first().map_or(Ok(false), |row| row.get(0));
         if !is_held.map_err(Error::of(doing))? {
-            self.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
+            self.batch(ROLL_BACK).await.map_err(Error::of("roll back"))?;
             return Ok(None);
         }
         tenancy.set_marked(mark);

@@ -296,6 +296,15 @@ impl Mark {
 const FENCE: &str = "DECLARE outboxd_inbox CURSOR WITH HOLD FOR \
      SELECT current_setting('outboxd_inbox.only_the_inbox_ends_its_transactions')";
 
+/// Makes the session read-only outside of the current transaction, and continues in a transaction that is as writable as the current one.
+///
+/// So a handler that ends the inbox's transaction cannot commit its later statements, nor those of later events, one by one. A setting of
+/// the operator applies to the transaction, since it began before the session's own setting.
+const SHUT_SESSION: &str = "SET default_transaction_read_only TO on; COMMIT AND CHAIN";
+
+/// Undoes [`SHUT_SESSION`], as a part of a transaction.
+const OPEN_SESSION: &str = "RESET default_transaction_read_only";
+
 /// Closes the fence.
 pub(super) const CLOSE_FENCE: &str = "CLOSE outboxd_inbox";
 
@@ -329,22 +338,21 @@ impl Begin {
         )
     }
 
-    /// Returns the statements without [`LOCK`].
+    /// Returns the statements without [`LOCK`]. The first of two transactions stores the mark.
     pub(super) fn without_lock(self) -> String {
-        let begin = format!("BEGIN ISOLATION LEVEL READ COMMITTED; {FENCE}");
         let held = format!("id = {} AND epoch = {}", self.partition, self.epoch);
         let mark = match self.mark {
-            Mark::Known => return begin,
-            Mark::Range { from, until } => without_flush(&format!(
-                "UPDATE inbox_partition SET begun_from = {from}, begun_until = greatest(begun_until, {until}) WHERE {held}"
-            )),
-            Mark::Event { offset, begun, .. } => without_flush(&format!(
-                "INSERT INTO inbox_attempt (partition_id, \"offset\", begun) \
+            Mark::Known => String::new(),
+            Mark::Range { from, until } => format!(
+                "{NO_FLUSH}; UPDATE inbox_partition SET begun_from = {from}, begun_until = greatest(begun_until, {until}) WHERE {held}; "
+            ),
+            Mark::Event { offset, begun, .. } => format!(
+                "{NO_FLUSH}; INSERT INTO inbox_attempt (partition_id, \"offset\", begun) \
                  SELECT id, {offset}, {begun} + 1 FROM inbox_partition WHERE {held} \
-                 ON CONFLICT (partition_id, \"offset\") DO UPDATE SET begun = excluded.begun"
-            )),
+                 ON CONFLICT (partition_id, \"offset\") DO UPDATE SET begun = excluded.begun; "
+            ),
         };
-        format!("{mark}{begin}")
+        format!("{BEGIN_OWN}; {mark}{SHUT_SESSION}; {FENCE}")
     }
 }
 
@@ -355,17 +363,22 @@ pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock_shared($3, $4), set_
 /// Returns the statements that follow the handlers: they prove that the transaction is still the inbox's and has not failed, and commit it.
 /// They are one text, of which PostgreSQL runs nothing after the first error.
 pub(super) fn commit(partition: i32, mark: Mark) -> String {
-    match mark {
-        Mark::Known | Mark::Range { .. } => format!("{CLOSE_FENCE}; COMMIT"),
-        Mark::Event { offset, is_parked: false, .. } => {
-            format!("{CLOSE_FENCE}; {}; COMMIT", end(partition, offset))
-        }
+    let end = match mark {
+        Mark::Known | Mark::Range { .. } => String::new(),
+        Mark::Event { offset, is_parked: false, .. } => format!("{}; ", end(partition, offset)),
         Mark::Event { offset, is_parked: true, .. } => format!(
-            "{CLOSE_FENCE}; {}; DELETE FROM inbox_parked WHERE partition_id = {partition} AND \"offset\" = {offset}; COMMIT",
+            "{}; DELETE FROM inbox_parked WHERE partition_id = {partition} AND \"offset\" = {offset}; ",
             end(partition, offset)
         ),
-    }
+    };
+    format!("{CLOSE_FENCE}; {end}{OPEN_SESSION}; COMMIT")
 }
+
+/// Undoes the transaction of an effect. A setting counts from the next transaction on, so it is changed in one of its own.
+pub(super) const ROLL_BACK: &str = "ROLLBACK; BEGIN; RESET default_transaction_read_only; COMMIT";
+
+/// Lets the end of the transaction not wait for the disk.
+const NO_FLUSH: &str = "SET LOCAL synchronous_commit TO off";
 
 /// Begins a transaction of the inbox's own.
 pub(super) const BEGIN_OWN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
@@ -373,16 +386,14 @@ pub(super) const BEGIN_OWN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// Returns the statements for handlers that have failed: they undo the effect, and store that the handlers have ended.
 pub(super) fn roll_back(partition: i32, mark: Mark) -> String {
     match mark {
-        Mark::Known | Mark::Range { .. } => "ROLLBACK".to_owned(),
-        Mark::Event { offset, .. } => format!("ROLLBACK; {}", without_flush(&end(partition, offset))),
+        Mark::Known | Mark::Range { .. } => ROLL_BACK.to_owned(),
+        Mark::Event { offset, .. } => {
+            format!("{ROLL_BACK}; BEGIN; {NO_FLUSH}; {}; COMMIT", end(partition, offset))
+        }
     }
 }
 
 /// Returns the statement that stores that the handler of this event has ended.
 pub(super) fn end(partition: i32, offset: i64) -> String {
     format!("DELETE FROM inbox_attempt WHERE partition_id = {partition} AND \"offset\" = {offset}")
-}
-
-fn without_flush(sql: &str) -> String {
-    format!("BEGIN; SET LOCAL synchronous_commit TO off; {sql}; COMMIT; ")
 }

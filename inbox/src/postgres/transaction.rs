@@ -60,7 +60,7 @@ impl Connection {
             let new = sources.into_iter().zip(ids).map(|(source, id)| (Arc::from(source), Arc::from(id)));
             return Ok(Entered::New(new.collect()));
         }
-        self.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
+        self.batch(statements::ROLL_BACK).await.map_err(Error::of("roll back"))?;
         Ok(Entered::Fenced)
     }
 
@@ -98,6 +98,14 @@ impl Connection {
             Ok(()) | Err(Error::StatementFailed) => Ok(true),
             Err(Error::TransactionEnded) => Ok(false),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the cause of an error of the inbox's own statement that followed the handlers: these may have ended the transaction.
+    pub(crate) async fn cause_of(&self, error: Error) -> Error {
+        match self.is_fenced_in().await {
+            Ok(false) => Error::TransactionEnded,
+            Ok(true) | Err(_) => error,
         }
     }
 

@@ -24,6 +24,7 @@ mod saga_app;
 #[allow(dead_code, reason = "its main is called by one test only")]
 mod sequence_app;
 
+mod batch_proof;
 mod claims;
 mod commit_proof;
 mod doubt;

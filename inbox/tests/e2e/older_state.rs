@@ -6,25 +6,31 @@ use crate::support::postgres::postgres18;
 use crate::support::wait::{DEADLINE, eventually};
 
 impl Shop<'_> {
+    /// Ends all sessions of the database.
+    pub(crate) fn end_sessions(&self) {
+        let name = self.name();
+        self.execute_as_admin(&format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+        ));
+    }
+
     fn allow_connections(&self, is_allowed: bool) {
         self.execute_as_admin(&format!("ALTER DATABASE {} ALLOW_CONNECTIONS {is_allowed}", self.name()));
     }
 
     /// Copies the database. Its sessions are ended.
-    fn copy_database(&self) {
+    pub(crate) fn copy_database(&self) {
         let name = self.name();
         self.allow_connections(false);
         eventually(DEADLINE, "the database is copied", || {
-            let sql =
-                format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'");
-            self.execute_as_admin(&sql);
+            self.end_sessions();
             self.try_execute_as_admin(&format!("CREATE DATABASE {name}_copy TEMPLATE {name}")).is_ok()
         });
         self.allow_connections(true);
     }
 
     /// Puts the copy in the place of the database.
-    fn put_back(&self) {
+    pub(crate) fn put_back(&self) {
         let name = self.name();
         self.allow_connections(false);
         self.execute_as_admin(&format!("DROP DATABASE {name} WITH (FORCE)"));

@@ -1,6 +1,7 @@
 //! Consumers in other languages, by the protocol of docs/inbox-protocol.md: killed, frozen, joined, beside the crate's own.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -30,7 +31,7 @@ fn recipe(shop: &Shop<'_>, program: &[&str]) -> Process {
 }
 
 /// Checks that each event is applied once and in order, whatever happens to the processes.
-fn holds(program: &[&str]) {
+fn survives_kills_and_freezes(program: &[&str]) {
     let shop = Shop::open(postgres18(), kafka());
     shop.execute(outboxd_inbox::postgres::SCHEMA);
     let mut events = payments(i64::try_from(EVENTS).unwrap(), CUSTOMERS);
@@ -70,34 +71,82 @@ fn holds(program: &[&str]) {
     assert_eq!(ids, BTreeSet::from([None, text("no-value"), text(&events[POISON].id)]), "{dead:?}");
 }
 
-fn recipes() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/recipes"))
-}
-
-#[test]
-fn the_recipe_in_python_applies_each_event_once_and_in_order() {
-    let program = recipes().join("python/consumer.py");
-    // Debian's, which has the packages.
-    holds(&["/usr/bin/python3", program.to_str().unwrap()]);
-}
-
-/// A consumer that starts, or gets partitions, while the database is away waits for it.
-#[test]
-fn the_recipe_in_python_waits_for_a_database_that_is_away() {
+/// Checks that a consumer which starts, or gets partitions, while the database is away waits for it.
+fn waits_for_a_database_that_is_away(program: &[&str]) {
     let mut postgres = start(18);
     let shop = Shop::open(&postgres, kafka());
     shop.execute(outboxd_inbox::postgres::SCHEMA);
     let events = payments(200, CUSTOMERS);
     shop.produce(&events);
     postgres.stop(StopMode::Fast, DEADLINE).unwrap();
-    let program = recipes().join("python/consumer.py");
-    let consumer = recipe(&shop, &["/usr/bin/python3", program.to_str().unwrap()]);
+    let consumer = recipe(&shop, program);
     eventually(DEADLINE, "it has partitions and no database", || consumer.log().contains("again in 0.5 s"));
     postgres.start_again().unwrap();
     shop.wait_for_applied(200);
     shop.wait_until_committed();
     consumer.stop();
     shop.check(&events);
+}
+
+/// Checks that a consumer which runs on after a failover applies the events that the database has lost, and that it waits
+/// while nothing can be written.
+fn survives_a_failover(program: &[&str]) {
+    let shop = Shop::open(postgres18(), kafka());
+    shop.execute(outboxd_inbox::postgres::SCHEMA);
+    let events = payments(400, CUSTOMERS);
+    shop.produce(&events[..100]);
+    let consumer = recipe(&shop, program);
+    shop.wait_for_applied(100);
+    shop.copy_database();
+    shop.produce(&events[100..200]);
+    shop.wait_for_applied(200);
+    shop.wait_until_committed();
+    shop.put_back();
+    shop.produce(&events[200..300]);
+    shop.wait_for_applied(300);
+    let database = format!("ALTER DATABASE {}", shop.name());
+    shop.execute_as_admin(&format!("{database} SET default_transaction_read_only = on"));
+    shop.end_sessions();
+    shop.produce(&events[300..]);
+    eventually(DEADLINE, "nothing can be written", || consumer.log().contains("read-only transaction"));
+    shop.execute_as_admin(&format!("{database} RESET default_transaction_read_only"));
+    shop.wait_for_applied(400);
+    shop.wait_until_committed();
+    consumer.stop();
+    shop.check(&events);
+    assert_eq!(shop.dead_ids(), [""; 0]);
+}
+
+fn recipes() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/recipes"))
+}
+
+/// Runs a check for the recipe in Python. The interpreter is Debian's, which has the packages.
+fn with_python(check: fn(&[&str])) {
+    let program = recipes().join("python/consumer.py");
+    check(&["/usr/bin/python3", program.to_str().unwrap()]);
+}
+
+#[test]
+fn the_recipe_in_python_survives_kills_and_freezes() {
+    with_python(survives_kills_and_freezes);
+}
+
+#[test]
+fn the_recipe_in_python_waits_for_a_database_that_is_away() {
+    with_python(waits_for_a_database_that_is_away);
+}
+
+#[test]
+fn the_recipe_in_python_survives_a_failover() {
+    with_python(survives_a_failover);
+}
+
+/// Runs all checks.
+fn holds(program: &[&str]) {
+    survives_kills_and_freezes(program);
+    waits_for_a_database_that_is_away(program);
+    survives_a_failover(program);
 }
 
 /// Copies the recipe's folder and builds it there; the folder, which is removed in the end.
@@ -115,14 +164,14 @@ fn built(language: &str, commands: &[&[&str]]) -> Watcher {
 
 #[test]
 #[ignore = "builds with Go's modules: .ci/campaign runs it"]
-fn the_recipe_in_go_applies_each_event_once_and_in_order() {
+fn the_recipe_in_go_holds() {
     let folder = built("go", &[&["go", "build", "-buildvcs=false", "-o", "consumer", "."]]);
     holds(&[folder.folder().join("go/consumer").to_str().unwrap()]);
 }
 
 #[test]
 #[ignore = "builds with npm, and librdkafka where its binary cannot be fetched: .ci/campaign runs it"]
-fn the_recipe_in_typescript_applies_each_event_once_and_in_order() {
+fn the_recipe_in_typescript_holds() {
     let install = ["env", "CKJS_LINKING=dynamic", "npm", "ci", "--no-audit", "--no-fund"];
     let folder = built("typescript", &[&install, &["npm", "run", "build"]]);
     holds(&["node", folder.folder().join("typescript/consumer.js").to_str().unwrap()]);
@@ -130,11 +179,22 @@ fn the_recipe_in_typescript_applies_each_event_once_and_in_order() {
 
 #[test]
 #[ignore = "builds with Maven: .ci/campaign runs it"]
-fn the_recipe_in_java_applies_each_event_once_and_in_order() {
+fn the_recipe_in_java_holds() {
     let folder = built("java", &[&["mvn", "-q", "compile"]]);
     let target = folder.folder().join("java/target");
     let classes = format!("{0}/classes:{0}/lib/*", target.display());
     holds(&["java", "-cp", &classes, "Main"]);
+}
+
+#[test]
+fn no_file_of_a_recipe_has_more_than_80_lines() {
+    let files = ["python/consumer.py", "typescript/consumer.ts", "go/inbox.go", "go/main.go"];
+    let java = ["Inbox", "Main"].map(|name| format!("java/src/main/java/{name}.java"));
+    for file in files.map(str::to_owned).iter().chain(&java) {
+        let text = fs::read_to_string(recipes().join(file)).unwrap();
+        assert!(text.lines().count() <= 80, "{file}: {}", text.lines().count());
+        assert!(text.lines().all(|line| line.chars().count() <= 150), "{file}: a line is too long");
+    }
 }
 
 /// What the crate would do beside it: a session that freezes in a transaction is ended, and its holder refused.

@@ -1,16 +1,20 @@
 //! An inbox in a thread of the test, for handlers that the examples do not have.
 
+use std::pin::Pin;
 use std::thread::{self, JoinHandle};
 
 use outboxd_inbox::kafka::{Consumer, DeadLetters};
 use outboxd_inbox::postgres::{Connector, HandlerTransaction};
-use outboxd_inbox::{Delivery, Failure, Inbox};
+use outboxd_inbox::{Delivery, Error, Failure, Inbox};
 use rdkafka::ClientConfig;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use crate::shop::Shop;
 use crate::support::kafka::kafka;
+
+/// Ends when the inbox must stop.
+type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A running inbox.
 pub(crate) struct Running {
@@ -31,6 +35,34 @@ impl Running {
         F: Fn(T, Delivery) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), Failure>> + Send + 'static,
     {
+        Self::start_with(shop, connector, configure, async move |inbox, kafka, stopped| {
+            inbox.run(kafka, handler, stopped).await
+        })
+    }
+
+    /// Starts one whose handler gets all events of a transaction.
+    pub(crate) fn start_batches<T, F, R>(
+        shop: &Shop<'_>,
+        connector: Connector<T>,
+        configure: impl FnOnce(Inbox<T>) -> Inbox<T>,
+        handler: F,
+    ) -> Self
+    where
+        T: HandlerTransaction,
+        F: Fn(T, Vec<Delivery>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        Self::start_with(shop, connector, configure, async move |inbox, kafka, stopped| {
+            inbox.run_batches(kafka, handler, stopped).await
+        })
+    }
+
+    fn start_with<T: HandlerTransaction>(
+        shop: &Shop<'_>,
+        connector: Connector<T>,
+        configure: impl FnOnce(Inbox<T>) -> Inbox<T>,
+        run: impl AsyncFnOnce(Inbox<T>, Consumer, Stopped) -> Result<(), Error> + Send + 'static,
+    ) -> Self {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", kafka().bootstrap());
         let dead_letters = DeadLetters::topic(&config, &shop.dead_letter_topic()).unwrap();
@@ -42,7 +74,7 @@ impl Running {
             runtime.block_on(async {
                 connector.create_tables().await.unwrap();
                 let kafka = Consumer::subscribe(&config, &[&topic]).unwrap();
-                inbox.run(kafka, handler, async { drop(stopped.await) }).await.unwrap();
+                run(inbox, kafka, Box::pin(async { drop(stopped.await) })).await.unwrap();
             });
         });
         Self { stop: Some(stop), thread: Some(thread) }

@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::key::KeyColumns;
 use super::labels::Labels;
 use super::reselect::Selection;
 use super::routed::RoutedTables;
@@ -57,6 +58,7 @@ pub(in crate::change) fn bind(
         name,
         topic,
         columns,
+        identity: identity(&described, key.as_ref()),
         key,
         row,
         envelope,
@@ -67,6 +69,13 @@ pub(in crate::change) fn bind(
         selection,
         connector,
     }
+}
+
+/// Returns the positions of the columns that identify a row: the primary key, or without one the record's key.
+fn identity(described: &[ColumnDescription], key: Option<&Key>) -> Vec<usize> {
+    let primary = KeyColumns::default().of("", "", described);
+    let of_record = || key.iter().flat_map(|key| &key.columns).map(|column| column.index).collect();
+    if primary.is_empty() { of_record() } else { primary }
 }
 
 /// Describes a column with the type modifier of the relation message, and with the catalog's present

@@ -45,6 +45,8 @@ pub struct ChangeTable {
     /// The columns that events show, in the table's order.
     pub(super) columns: Vec<BoundColumn>,
     pub(super) key: Option<Key>,
+    /// Positions in the row of the columns that identify it, in the key's order; empty if there are none.
+    pub(super) identity: Vec<usize>,
     /// The schema of a row before and after the change.
     pub(super) row: Arc<Schema>,
     pub(super) envelope: Arc<Schema>,

@@ -155,10 +155,10 @@ pub(super) enum Bound {
     Above,
 }
 
-/// Returns upper bounds of the median and the 99th percentile of `relay_commit_to_ack_seconds`, from a page
+/// Returns upper bounds of the median and the 99th percentile of `outboxd_commit_to_ack_seconds`, from a page
 /// of metrics. The buckets are coarse, so these are upper bounds.
 pub(super) fn commit_to_ack(page: &str) -> Option<[Bound; 2]> {
-    const BUCKET: &str = "relay_commit_to_ack_seconds_bucket{le=\"";
+    const BUCKET: &str = "outboxd_commit_to_ack_seconds_bucket{le=\"";
     let buckets: Vec<(&str, u64)> = page
         .lines()
         .filter_map(|line| line.strip_prefix(BUCKET)?.split_once("\"} "))
@@ -216,7 +216,7 @@ impl fmt::Display for Summary {
             write!(f, "; {foreign} more that were not the demo's own")?;
         }
         if let Some([p50, p99]) = self.acknowledged {
-            write!(f, "\n  commit → ack       p50 {p50}, p99 {p99} (relay_commit_to_ack_seconds)")?;
+            write!(f, "\n  commit → ack       p50 {p50}, p99 {p99} (outboxd_commit_to_ack_seconds)")?;
         }
         if let Some((p50, p99)) = self.received {
             let (p50, p99) = (milliseconds(p50), milliseconds(p99));
@@ -307,7 +307,7 @@ mod tests {
     fn the_relays_histogram_gives_upper_bounds() {
         let page = |counts: [u64; 3]| {
             let line =
-                |bound, count| format!("relay_commit_to_ack_seconds_bucket{{le=\"{bound}\"}} {count}\n");
+                |bound, count| format!("outboxd_commit_to_ack_seconds_bucket{{le=\"{bound}\"}} {count}\n");
             let [low, high, all] = counts;
             line("0.0025", low) + &line("0.005", high) + &line("+Inf", all)
         };

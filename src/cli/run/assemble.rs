@@ -18,7 +18,7 @@ use crate::outbox::{
 };
 use crate::postgres::TableFilter;
 use crate::registry::{self, Registries};
-use crate::relay::{DeadLetters, NotificationPosts, RelayParts, Route};
+use crate::relay::{DeadLetters, FileSettings, NotificationPosts, RelayParts, Route};
 use crate::telemetry::ConfigInfo;
 use crate::trace::Tracer;
 
@@ -67,6 +67,7 @@ pub(in crate::cli) fn assemble_sources(sources: &Sources) -> Result<Assembly, As
     let made = Made::read(&mut draft, tracer.as_ref());
     let (mut config, made) = draft.finish(made)?;
     config.kafka.open_stores()?;
+    let file_settings = FileSettings::new(config.settings().of_files());
     let [key_registry, value_registry] = made.registries;
     let registries = Registries::new(key_registry, value_registry)?;
     let producer = Producer::new(&config.kafka)?;
@@ -82,6 +83,7 @@ pub(in crate::cli) fn assemble_sources(sources: &Sources) -> Result<Assembly, As
         inflight_events_max: config.relay.inflight_records_max,
         inflight_bytes_max: config.relay.inflight_bytes_max,
         debezium_names: config.debezium_metrics,
+        former_names: config.former_metrics,
         metric_tags: config.metric_tags,
     };
     let notification_posts = config.notification_posts.map(NotificationPosts::new);
@@ -96,6 +98,7 @@ pub(in crate::cli) fn assemble_sources(sources: &Sources) -> Result<Assembly, As
         producer,
         dead_letters: made.dead_letters,
         registries,
+        file_settings,
     };
     Ok(Assembly { parts, notices: config.notices, info, exporter })
 }

@@ -3,7 +3,7 @@
 use super::assemble::AssembleError;
 use crate::config::{Config, Draft, Sources};
 use crate::connect::converter::Converters;
-use crate::registry::{Options, Registries};
+use crate::registry::{LoginSources, Options, Registries};
 
 /// Returns the registries for keys and values. The rest of the configuration need not work.
 ///
@@ -29,7 +29,9 @@ pub(in crate::cli) fn of_draft(draft: &mut Draft, converters: &Converters) -> [O
             let known = Options::check_known(registered, key, &setting.value);
             let _kept = draft.keep(known);
         }
-        draft.section("", |options| Ok(Options::read(registered, options))).ok()
+        let reread = |key: &str| settings.reread(key);
+        let sources = LoginSources { reread: &reread, kafka: draft.config().kafka.token_source() };
+        draft.section("", |options| Ok(Options::read(registered, options, &sources))).ok()
     })
 }
 

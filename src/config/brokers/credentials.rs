@@ -10,7 +10,7 @@ use crate::secret::Secret;
 use super::jaas::{self, AwsLogin, Login};
 use super::oauthbearer;
 use super::producer::insert;
-use super::tokens::{self, OwnLogin};
+use super::tokens::{self, Cloud, OwnLogin};
 use crate::config::known::check;
 use crate::config::read::Reader;
 use crate::config::source::settings::Setting;
@@ -25,7 +25,8 @@ pub(in crate::config) fn translate(
     properties: &mut BTreeMap<String, Secret>,
 ) -> Option<Tokens> {
     let tokens = login(reader, properties);
-    if let Some(setting) = reader.settings.get(tokens::COMMAND).filter(|_| tokens.is_none()) {
+    let unused = [tokens::COMMAND, tokens::AUTH].into_iter().find_map(|key| reader.settings.get(key));
+    if let Some(setting) = unused.filter(|_| tokens.is_none()) {
         reader.invalid(
             setting,
             "it needs producer.security.protocol=SASL_SSL and producer.sasl.mechanism=OAUTHBEARER",
@@ -76,6 +77,8 @@ fn login(reader: &mut Reader<'_>, properties: &mut BTreeMap<String, Secret>) -> 
         // Brokers of MSK accept the same signature as a token.
         insert(properties, "sasl.mechanism", oauthbearer::MECHANISM);
         own.aws = Some(aws);
+    } else {
+        own.cloud = Cloud::read(reader);
     }
     if is_msk || used.eq_ignore_ascii_case(oauthbearer::MECHANISM) {
         return oauthbearer::ask_for_tokens(reader, own, properties);

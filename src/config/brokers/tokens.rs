@@ -9,10 +9,14 @@ use percent_encoding::percent_decode_str;
 
 use super::jaas::AwsLogin;
 use crate::config::read::Reader;
-use crate::credentials::{Command, Environment, IamToken, Role, Source, TokenFile, Tokens, region_of_kafka};
+use crate::credentials::{
+    Azure, Command, Environment, Google, IamToken, Identity, Role, Source, TokenFile, Tokens, Variables,
+    region_of_kafka,
+};
 use crate::secret::Secret;
 
 pub(super) const COMMAND: &str = "outboxd.kafka.token.command";
+pub(super) const AUTH: &str = "outboxd.kafka.auth";
 const REGION: &str = "outboxd.kafka.aws.region";
 const LIMIT: &str = "outboxd.kafka.token.timeout.ms";
 const ENDPOINT: &str = "producer.sasl.oauthbearer.token.endpoint.url";
@@ -22,9 +26,40 @@ const RETRIEVER: &str = "producer.sasl.oauthbearer.jwt.retriever.class";
 /// Prefix of librdkafka's properties that are about tokens.
 const PROPERTIES: &str = "sasl.oauthbearer.";
 
-/// Sources in the options of a login module.
+/// Login callback handlers in Java, and the cloud whose tokens they ask for.
+const HANDLERS: [(&str, Cloud); 5] = [
+    (
+        "com.azure.spring.cloud.service.implementation.kafka.KafkaOAuth2AuthenticateCallbackHandler",
+        Cloud::Azure,
+    ),
+    ("com.azure.spring.cloud.service.kafka.KafkaOAuth2AuthenticateCallbackHandler", Cloud::Azure),
+    ("io.kafbat.ui.config.auth.azure.AzureEntraLoginCallbackHandler", Cloud::Azure),
+    ("org.akhq.azure.KafkaOAuth2AuthenticateCallbackHandler", Cloud::Azure),
+    ("com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler", Cloud::Google),
+];
+
+/// Cloud whose identity logs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cloud {
+    Azure,
+    Google,
+}
+
+impl Cloud {
+    /// Returns the cloud of `outboxd.kafka.auth`, or of the handler in Java.
+    pub(super) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let choices = [("azure", Some(Self::Azure)), ("google", Some(Self::Google))];
+        let handler = reader.filled("producer.sasl.login.callback.handler.class").unwrap_or_default();
+        let of_handler = HANDLERS.iter().find(|(class, _)| *class == handler).map(|(_, cloud)| *cloud);
+        reader.choice(AUTH, &choices, of_handler)
+    }
+}
+
+/// Sources besides those of librdkafka.
 #[derive(Debug, Default)]
 pub(super) struct OwnLogin {
+    /// Azure or Google.
+    pub(super) cloud: Option<Cloud>,
     /// Amazon's, if it or its handler is wanted.
     pub(super) aws: Option<AwsLogin>,
     /// Strimzi's file.
@@ -38,9 +73,10 @@ pub(super) fn tokens(
     properties: &mut BTreeMap<String, Secret>,
 ) -> Option<Tokens> {
     let limit = reader.millis(LIMIT, 1, Duration::from_secs(10));
-    let source = match login.aws {
-        Some(aws) => msk(reader, aws),
-        None => command(reader).or_else(|| file(reader, login.token_file, properties)),
+    let source = match (login.aws, login.cloud) {
+        (Some(aws), _) => msk(reader, aws),
+        (None, Some(cloud)) => Some(of_cloud(reader, cloud)),
+        (None, None) => command(reader).or_else(|| file(reader, login.token_file, properties)),
     };
     let source = source?;
     if properties.contains_key("sasl.oauthbearer.extensions")
@@ -54,11 +90,26 @@ pub(super) fn tokens(
     Some(Tokens::new(source.within(limit), servers))
 }
 
+/// Returns the source of the tokens of Event Hubs, or of Google's Kafka.
+fn of_cloud(reader: &mut Reader<'_>, cloud: Cloud) -> Source {
+    let servers = reader.filled("bootstrap.servers").unwrap_or_default();
+    let (name, identity) = match cloud {
+        Cloud::Azure => ("Azure", Identity::Azure(Azure::event_hubs(Variables::of_process(), servers))),
+        Cloud::Google => ("Google", Identity::Google(Google::kafka(Variables::of_process()))),
+    };
+    refuse_command(reader, name);
+    Source::identity(AUTH, identity)
+}
+
+fn refuse_command(reader: &mut Reader<'_>, maker: &str) {
+    if let Some(setting) = reader.settings.get(COMMAND) {
+        reader.invalid(setting, format!("{maker} makes the tokens: set one of them"));
+    }
+}
+
 /// Returns the source of MSK's tokens.
 fn msk(reader: &mut Reader<'_>, login: AwsLogin) -> Option<Source> {
-    if let Some(setting) = reader.settings.get(COMMAND) {
-        reader.invalid(setting, "AWS' IAM makes the tokens: set one of them");
-    }
+    refuse_command(reader, "AWS' IAM");
     let environment = match &login.profile {
         Some(profile) => Environment::of_process().with_profile(profile),
         None => Environment::of_process(),

@@ -225,7 +225,8 @@ fn effect(guarantee: &str, key: &str, value: Option<&str>) -> Result<String, Con
 }
 
 fn effect_of(config: &Config) -> String {
-    let topics = (&config.topic_delimiter, config.extended_headers, config.debezium_metrics, config.tracing);
+    let metrics = (config.debezium_metrics, config.former_metrics);
+    let topics = (&config.topic_delimiter, config.extended_headers, metrics, config.tracing);
     format!("{:?}", (&config.postgres, &config.kafka, &config.relay, &config.columns, topics))
 }
 

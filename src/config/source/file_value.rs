@@ -39,7 +39,7 @@ impl Reread for FileValue {
                 let found = parameters.find(|found| found.name == *parameter);
                 let found =
                     found.ok_or_else(|| format!("{} has no {parameter}", service.file().display()))?;
-                Ok(Secret::new(found.value))
+                Ok(found.value)
             }
         }
     }

@@ -82,6 +82,12 @@ pub(in crate::config) struct Layers {
     behind_worker: bool,
 }
 
+/// Returns whether the problem is a placeholder in the value of these keys, which a later source sets.
+fn is_replaced(problem: &Problem, keys: &[String]) -> bool {
+    let Problem::Placeholder { said, .. } = problem else { return false };
+    spelling::canonical(&said.key).iter().all(|key| keys.contains(key))
+}
+
 /// Reads every source. Fails with all files that cannot be read: without their settings, the others cannot be checked.
 pub(in crate::config) fn collect(sources: &Sources) -> Result<Layers, ConfigError> {
     let environment = sources.environment.iter().cloned().collect();
@@ -216,7 +222,9 @@ impl Layers {
             class.clone_into(&mut setting.value);
         }
         let file_value = FileValue::of_placeholders(value, resolver);
-        for key in spelling::canonical(&setting.written) {
+        let keys = spelling::canonical(&setting.written);
+        self.problems.retain(|problem| !is_replaced(problem, &keys));
+        for key in keys {
             if setting.value == value {
                 self.said.remove(&key);
             } else {

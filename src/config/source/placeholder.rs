@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Component, Path};
 
+use zeroize::Zeroizing;
+
 use super::properties;
 
 /// Reason why a placeholder cannot be resolved.
@@ -65,6 +67,9 @@ impl PlaceholderError {
                 _ => return None,
             },
             Self::NoProvider(provider, rest) => provider_cure(provider, rest),
+            Self::Unreadable { path, .. } if path.starts_with("/run/secrets/") => {
+                format!("mount the secret at {}", path.rsplit_once('/')?.0)
+            }
             Self::Unreadable { .. }
             | Self::NotProperties(_)
             | Self::NoKey { .. }
@@ -223,8 +228,9 @@ impl Resolver<'_> {
 const ROUTED: &str = "routedByValue";
 
 fn property(path: &str, key: &str) -> Result<String, PlaceholderError> {
-    let bytes =
-        fs::read(path).map_err(|source| PlaceholderError::Unreadable { path: path.to_owned(), source })?;
+    let bytes = fs::read(path)
+        .map(Zeroizing::new)
+        .map_err(|source| PlaceholderError::Unreadable { path: path.to_owned(), source })?;
     let entries = properties::parse(&bytes).map_err(|_| PlaceholderError::NotProperties(path.to_owned()))?;
     let found = entries.into_iter().rev().find(|entry| entry.key == key);
     found
@@ -240,6 +246,7 @@ fn content(folder: &str, name: &str) -> Result<String, PlaceholderError> {
     }
     let path = Path::new(folder).join(name);
     let text = fs::read_to_string(&path)
+        .map(Zeroizing::new)
         .map_err(|source| PlaceholderError::Unreadable { path: path.display().to_string(), source })?;
     let text = text.strip_suffix('\n').unwrap_or(&text);
     Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())

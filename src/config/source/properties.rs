@@ -2,19 +2,19 @@
 
 use encoding_rs::UTF_8;
 use java_properties::{LineContent, PropertiesError, PropertiesIter};
+use zeroize::Zeroizing;
 
 use super::file::Entry;
 
 /// Parses properties. They are UTF-8, as for Quarkus; a file that is not UTF-8 is read as ISO 8859-1, as Java does.
 pub(in crate::config) fn parse(bytes: &[u8]) -> Result<Vec<Entry>, PropertiesError> {
-    let mut text = match std::str::from_utf8(bytes) {
-        Ok(text) => text.to_owned(),
+    // The reader drops a last line that ends in a continuation with nothing after it, so that a line end is added.
+    let text: Zeroizing<String> = Zeroizing::new(match std::str::from_utf8(bytes) {
+        Ok(text) => [text, "\n"].concat(),
         // The reader does not decode them: it takes two bytes at the beginning for a mark of UTF-16, and panics at the
         // text after them.
-        Err(_) => bytes.iter().copied().map(char::from).collect(),
-    };
-    // The reader drops a last line that ends in a continuation with nothing after it.
-    text.push('\n');
+        Err(_) => bytes.iter().copied().map(char::from).chain(['\n']).collect(),
+    });
     let lines = PropertiesIter::new_with_encoding(text.as_bytes(), UTF_8);
     let mut entries = Vec::new();
     for line in lines {

@@ -44,7 +44,7 @@ pub(super) fn add(layers: &mut Layers, environment: &HashMap<String, String>) {
             continue;
         }
         let origin = Origin::File { path: service.file().to_owned(), line: Some(parameter.line) };
-        let value = parameter.value.clone();
+        let value = parameter.value.expose().to_owned();
         let setting = Setting { written: key.to_owned(), value, origin, secret: holds_secret(key) };
         let origin = FileValue::Service { service: service.clone(), parameter: name };
         layers.settings.insert_file_value(key.to_owned(), setting, origin);

@@ -3,11 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::file_value::FileValue;
+use crate::credentials::Reread;
 
 /// Replacement for a value that must not be shown.
 pub(in crate::config) const MASK: &str = "********";
+
+/// Credentials that are asked for at each connection: of PostgreSQL, and of schema registries.
+const READ_AGAIN: [&str; 4] =
+    ["database.password", "basic.auth.user.info", "bearer.auth.token", "apicurio.auth.password"];
 
 /// Source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +104,24 @@ impl Settings {
         self.origins.get(key)
     }
 
+    /// Returns the same, for options that other modules read.
+    pub(crate) fn reread(&self, key: &str) -> Option<Arc<dyn Reread>> {
+        self.file_value(key).map(|origin| Arc::new(origin.clone()) as Arc<dyn Reread>)
+    }
+
+    /// Returns the settings of files that are read at the start alone.
+    pub(crate) fn of_files(&self) -> impl Iterator<Item = (String, Arc<dyn Reread>)> {
+        let at_start = self.origins.keys().filter(|key| !self.is_read_again(key));
+        at_start.filter_map(|key| Some((shown_key(key), self.reread(key)?)))
+    }
+
+    /// Returns whether the value is a credential that is asked for at each connection.
+    fn is_read_again(&self, key: &str) -> bool {
+        let is_login = READ_AGAIN.iter().any(|name| key == *name || key.ends_with(&format!(".{name}")));
+        let is_address = key.ends_with("registry.url");
+        is_login || is_address && self.value(key).is_some_and(holds_user)
+    }
+
     /// Sets a key whose value comes from a file.
     pub(in crate::config) fn insert_file_value(&mut self, key: String, setting: Setting, origin: FileValue) {
         self.insert(key.clone(), setting);
@@ -178,6 +202,7 @@ pub(crate) fn holds_user(value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret::Secret;
 
     fn setting(written: &str, value: &str) -> Setting {
         Setting {
@@ -226,6 +251,28 @@ mod tests {
         for url in ["http://registry:8081/a@b", "me@example.com", "http://a:1,http://b:2"] {
             assert!(!holds_user(url), "{url}");
         }
+    }
+
+    #[test]
+    fn credentials_that_are_read_again_ask_for_no_restart() {
+        let mut settings = Settings::default();
+        for (key, value) in [
+            ("database.hostname", "db"),
+            ("database.password", "p"),
+            ("key.converter.schema.registry.url", "http://registry"),
+            ("producer.sasl.jaas.config", "x"),
+            ("value.converter.basic.auth.user.info", "u:p"),
+            ("value.converter.schema.registry.url", "http://u:p@registry"),
+        ] {
+            let (text, environment) = (Secret::new("${file:/x:k}"), Arc::default());
+            let origin = FileValue::Placeholders { text, environment, expressions: false };
+            settings.insert_file_value(key.to_owned(), setting(key, value), origin);
+        }
+        let keys: Vec<_> = settings.of_files().map(|(key, _)| key).collect();
+        assert_eq!(
+            keys,
+            ["database.hostname", "key.converter.schema.registry.url", "producer.sasl.jaas.config"]
+        );
     }
 
     #[test]

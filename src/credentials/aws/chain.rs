@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use hyper::Method;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use zeroize::Zeroizing;
 
-use super::http::{self, Answer};
 use super::keys::{Keys, element};
 use super::profile;
+use crate::credentials::http::{self, Answer};
 use crate::secret::Secret;
 
 const CONTAINER: &str = "http://169.254.170.2";
@@ -119,7 +120,8 @@ impl Environment {
     /// Returns the region of `AWS_REGION`, `AWS_DEFAULT_REGION` or the profile.
     pub(crate) fn region(&self) -> Option<String> {
         let named = self.get("AWS_REGION").or_else(|| self.get("AWS_DEFAULT_REGION")).map(str::to_owned);
-        named.or_else(|| self.profile().ok()?.remove("region")).filter(|region| !region.is_empty())
+        let of_profile = || Some(self.profile().ok()?.remove("region")?.expose().to_owned());
+        named.or_else(of_profile).filter(|region| !region.is_empty())
     }
 
     /// Asks for keys: the environment, a web identity, the profile, the container, the instance.
@@ -144,7 +146,7 @@ impl Environment {
         }
     }
 
-    fn profile(&self) -> Result<BTreeMap<String, String>, KeysError> {
+    fn profile(&self) -> Result<BTreeMap<String, Secret>, KeysError> {
         let name = self.profile_name();
         let mut settings = BTreeMap::new();
         for (variable, file) in
@@ -152,7 +154,7 @@ impl Environment {
         {
             let home = || Some(Path::new(self.get("HOME")?).join(".aws").join(file));
             let Some(path) = self.get(variable).map(PathBuf::from).or_else(home) else { continue };
-            match fs::read_to_string(&path) {
+            match fs::read_to_string(&path).map(Zeroizing::new) {
                 Ok(text) => settings.extend(profile::section(&text, name, file == "config")),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => return Err(KeysError::File { path: path.display().to_string(), source }),
@@ -167,7 +169,7 @@ impl Environment {
 
     async fn keys_of_profile(&self) -> Result<Option<Keys>, KeysError> {
         let settings = self.profile()?;
-        let get = |name: &str| settings.get(name).filter(|value| !value.is_empty());
+        let get = |name: &str| settings.get(name).map(Secret::expose).filter(|value| !value.is_empty());
         if let (Some(id), Some(secret)) = (get("aws_access_key_id"), get("aws_secret_access_key")) {
             let session = get("aws_session_token").map(Secret::new);
             return Ok(Some(Keys {
@@ -194,15 +196,16 @@ impl Environment {
     /// Gets keys for a web identity. The token's file is read each time: Kubernetes replaces it.
     async fn assume_role(&self, file: &Path, role: &str) -> Result<Keys, KeysError> {
         let token = fs::read_to_string(file)
+            .map(Zeroizing::new)
             .map_err(|source| KeysError::File { path: file.display().to_string(), source })?;
         let url = self.sts_url(self.region().as_deref());
-        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let encoded = |text: &str| Zeroizing::new(utf8_percent_encode(text, NON_ALPHANUMERIC).to_string());
         let session = self.get("AWS_ROLE_SESSION_NAME").unwrap_or(SESSION);
         let body = format!(
             "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn={}&RoleSessionName={}&WebIdentityToken={}",
-            encoded(role),
-            encoded(session),
-            encoded(token.trim())
+            *encoded(role),
+            *encoded(session),
+            *encoded(token.trim())
         );
         let length = body.len().to_string();
         let headers =
@@ -217,9 +220,13 @@ impl Environment {
         let token = match self.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
             Some(path) => {
                 let read = fs::read_to_string(path);
-                Some(read.map_err(|source| KeysError::File { path: path.to_owned(), source })?)
+                Some(Zeroizing::new(
+                    read.map_err(|source| KeysError::File { path: path.to_owned(), source })?,
+                ))
             }
-            None => self.get("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(str::to_owned),
+            None => {
+                self.get("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(|token| Zeroizing::new(token.to_owned()))
+            }
         };
         let headers: Vec<_> = token.iter().map(|token| ("Authorization", token.trim())).collect();
         let body = accept(SERVICE, url, http::ask(Method::GET, url, &headers, String::new()).await)?;
@@ -258,7 +265,7 @@ pub(super) fn accept(
     service: &'static str,
     url: &str,
     answer: io::Result<Answer>,
-) -> Result<String, KeysError> {
+) -> Result<Zeroizing<String>, KeysError> {
     let answer = answer.map_err(|source| KeysError::Silent { service, url: url.to_owned(), source })?;
     if answer.status == 200 {
         return Ok(answer.body);

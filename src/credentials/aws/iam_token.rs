@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use tokio::sync::Mutex;
+use zeroize::Zeroizing;
 
 use super::chain::{Environment, KeysError};
 use super::keys::Keys;
@@ -68,7 +69,7 @@ impl IamToken {
         };
         // A token ends with the keys that signed it.
         let ends = keys.expires_at.into_iter().chain(now.checked_add(TOKEN_LIFE));
-        Ok(Credential { value: Secret::new(value), expires_at: ends.min() })
+        Ok(Credential { value, expires_at: ends.min() })
     }
 
     /// Forgets the keys, whose token a server has refused.
@@ -97,7 +98,7 @@ impl IamToken {
     }
 }
 
-fn rds_token(target: &Target, region: &str, keys: &Keys, now: Timestamp) -> Result<String, TokenError> {
+fn rds_token(target: &Target, region: &str, keys: &Keys, now: Timestamp) -> Result<Secret, TokenError> {
     let host = format!("{}:{}", target.host, target.port);
     let query = [("Action", "connect"), ("DBUser", target.user.as_str())];
     let request =
@@ -106,13 +107,14 @@ fn rds_token(target: &Target, region: &str, keys: &Keys, now: Timestamp) -> Resu
 }
 
 /// Makes the token of AWS' own signers for MSK: the URL with the client's name, which is not signed, in base64.
-fn msk_token(region: &str, keys: &Keys, now: Timestamp) -> Result<String, TokenError> {
+fn msk_token(region: &str, keys: &Keys, now: Timestamp) -> Result<Secret, TokenError> {
     let host = format!("kafka.{region}.amazonaws.com");
     let (service, query) = ("kafka-cluster", [("Action", "kafka-cluster:Connect")]);
     let request = Request { host: &host, region, service, query: &query, seconds: TOKEN_LIFE.as_secs() };
     let signed = presign(&request, keys, now)?;
     let agent = USER_AGENT.replace('/', "%2F");
-    Ok(BASE64_URL_SAFE_NO_PAD.encode(format!("https://{signed}&User-Agent={agent}")))
+    let url = Zeroizing::new(["https://", signed.expose(), "&User-Agent=", &agent].concat());
+    Ok(Secret::new(BASE64_URL_SAFE_NO_PAD.encode(url.as_bytes())))
 }
 
 /// Returns the region in the name of a server of RDS.
@@ -160,7 +162,7 @@ mod tests {
         let session = Some(Secret::new("a/b="));
         let keys = Keys { id: "AKID".to_owned(), secret: Secret::new("S"), session, expires_at: None };
         let token = msk_token("eu-west-1", &keys, "2026-01-02T03:04:05Z".parse().unwrap()).unwrap();
-        let url = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(&token).unwrap()).unwrap();
+        let url = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(token.expose()).unwrap()).unwrap();
         let begin = "https://kafka.eu-west-1.amazonaws.com/?Action=kafka-cluster%3AConnect&X-Amz-Algorithm=AWS4-HMAC-SHA256\
                      &X-Amz-Credential=AKID%2F20260102%2Feu-west-1%2Fkafka-cluster%2Faws4_request&X-Amz-Date=20260102T030405Z\
                      &X-Amz-Expires=900&X-Amz-Security-Token=a%2Fb%3D&X-Amz-SignedHeaders=host&X-Amz-Signature=";

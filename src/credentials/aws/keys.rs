@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use crate::credentials::answer::instant;
+use crate::credentials::wiped_json::WipedJson;
 use crate::secret::Secret;
 
 /// Keys with less than this left are asked for again.
@@ -25,7 +26,7 @@ pub(crate) struct Keys {
 impl Keys {
     /// Reads the JSON of the container's and the instance's metadata.
     pub(super) fn from_json(text: &str) -> Option<Self> {
-        let object: Value = serde_json::from_str(text).ok()?;
+        let object = WipedJson::parse(text)?;
         let text = |name: &str| object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         Some(Self {
             id: text("AccessKeyId")?.to_owned(),

@@ -7,7 +7,6 @@
 //! Signing needs no network. Keys that expire are asked for again shortly before.
 
 mod chain;
-mod http;
 mod iam_token;
 mod keys;
 mod profile;

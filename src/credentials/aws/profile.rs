@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::secret::Secret;
+
 /// Returns the settings of a profile. In the file `config` a section is called `profile NAME`, but for the default one.
-pub(super) fn section(text: &str, profile: &str, is_config: bool) -> BTreeMap<String, String> {
+pub(super) fn section(text: &str, profile: &str, is_config: bool) -> BTreeMap<String, Secret> {
     let mut found = BTreeMap::new();
     let mut is_inside = false;
     for line in text.lines() {
@@ -22,7 +24,7 @@ pub(super) fn section(text: &str, profile: &str, is_config: bool) -> BTreeMap<St
                 name == profile
             };
         } else if let Some((name, value)) = line.split_once('=').filter(|_| is_inside && !is_nested) {
-            found.insert(name.trim().to_ascii_lowercase(), value.trim().to_owned());
+            found.insert(name.trim().to_ascii_lowercase(), Secret::new(value.trim()));
         }
     }
     found
@@ -38,11 +40,11 @@ mod tests {
         let credentials = "[default]\naws_access_key_id = A\n# x\n[orders]\nAWS_ACCESS_KEY_ID=B\n s3 =\n";
         let config = "[default]\nregion=r1\n[profile orders]\nregion = r2\ns3 =\n  region = nested\n[orders]\nregion=r3\n";
         assert_eq!(
-            section(credentials, "orders", false).get("aws_access_key_id").map(String::as_str),
+            section(credentials, "orders", false).get("aws_access_key_id").map(Secret::expose),
             Some("B")
         );
-        assert_eq!(section(config, "orders", true).get("region").map(String::as_str), Some("r2"));
-        assert_eq!(section(config, "default", true).get("region").map(String::as_str), Some("r1"));
+        assert_eq!(section(config, "orders", true).get("region").map(Secret::expose), Some("r2"));
+        assert_eq!(section(config, "default", true).get("region").map(Secret::expose), Some("r1"));
         assert!(section(credentials, "none", false).is_empty());
     }
 

@@ -2,12 +2,13 @@
 
 use hyper::Method;
 use jiff::Timestamp;
+use zeroize::Zeroizing;
 
 use super::chain::{Environment, KeysError, SESSION, STS, accept};
-use super::http;
 use super::iam_token::TokenError;
 use super::keys::Keys;
 use super::signature::{Request, presign};
+use crate::credentials::http;
 
 /// Region of STS' global endpoint.
 const GLOBAL_REGION: &str = "us-east-1";
@@ -42,7 +43,8 @@ impl Role {
         let region = region.as_deref().unwrap_or(GLOBAL_REGION);
         let request = Request { host, region, service: "sts", query: &query, seconds: SECONDS };
         let signed = presign(&request, keys, Timestamp::now())?;
-        let answer = http::ask(Method::GET, &format!("{scheme}://{signed}"), &[], String::new()).await;
+        let signed = Zeroizing::new([scheme, "://", signed.expose()].concat());
+        let answer = http::ask(Method::GET, &signed, &[], String::new()).await;
         let body = accept(STS, &url, answer)?;
         let found = Keys::from_xml(&body);
         found.ok_or_else(|| KeysError::NoKeys(format!("the answer of {STS} at {url}")).into())

@@ -7,8 +7,10 @@ use openssl::pkey::PKey;
 use openssl::sign::Signer;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
+use zeroize::Zeroizing;
 
 use super::keys::Keys;
+use crate::secret::Secret;
 
 /// All but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -28,7 +30,7 @@ pub(super) struct Request<'a> {
 }
 
 /// Returns host, path and signed query, without the scheme.
-pub(super) fn presign(request: &Request<'_>, keys: &Keys, now: Timestamp) -> Result<String, ErrorStack> {
+pub(super) fn presign(request: &Request<'_>, keys: &Keys, now: Timestamp) -> Result<Secret, ErrorStack> {
     let (day, time) = (now.strftime("%Y%m%d").to_string(), now.strftime("%Y%m%dT%H%M%SZ").to_string());
     let scope = format!("{day}/{}/{}/aws4_request", request.region, request.service);
     let (credential, seconds) = (format!("{}/{scope}", keys.id), request.seconds.to_string());
@@ -43,16 +45,21 @@ pub(super) fn presign(request: &Request<'_>, keys: &Keys, now: Timestamp) -> Res
     query.extend(keys.session.as_ref().map(|session| ("X-Amz-Security-Token", session.expose())));
     query.sort_unstable();
     let encoded = |text| utf8_percent_encode(text, RESERVED).to_string();
-    let pairs: Vec<_> =
-        query.into_iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
-    let (query, host) = (pairs.join("&"), request.host);
-    let canonical = format!("GET\n/\n{query}\nhost:{host}\n\nhost\n{}", hex(&Sha256::digest(b"")));
-    let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hex(&Sha256::digest(canonical)));
-    let mut key = format!("AWS4{}", keys.secret.expose()).into_bytes();
+    let pairs: Zeroizing<Vec<String>> = query
+        .into_iter()
+        .map(|(name, value)| format!("{}={}", encoded(name), encoded(value)))
+        .collect::<Vec<_>>()
+        .into();
+    let (query, host) = (Zeroizing::new(pairs.join("&")), request.host);
+    let end = format!("\nhost:{host}\n\nhost\n{}", hex(&Sha256::digest(b"")));
+    let canonical = Zeroizing::new(["GET\n/\n", &query, &end].concat());
+    let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hex(&Sha256::digest(canonical.as_bytes())));
+    let mut key = Zeroizing::new(["AWS4", keys.secret.expose()].concat().into_bytes());
     for part in [&day, request.region, request.service, "aws4_request"] {
-        key = hmac(&key, part.as_bytes())?;
+        key = hmac(&key, part.as_bytes())?.into();
     }
-    Ok(format!("{host}/?{query}&X-Amz-Signature={}", hex(&hmac(&key, text.as_bytes())?)))
+    let signature = hex(&hmac(&key, text.as_bytes())?);
+    Ok(Secret::new([host, "/?", &query, "&X-Amz-Signature=", &signature].concat()))
 }
 
 fn hmac(key: &[u8], text: &[u8]) -> Result<Vec<u8>, ErrorStack> {
@@ -67,7 +74,6 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secret::Secret;
 
     /// Tokens in the tests of AWS' own libraries.
     const VECTORS: &str = include_str!("vectors.tsv");
@@ -83,7 +89,7 @@ mod tests {
                 Keys { id: id.to_owned(), secret: Secret::new(secret), session: None, expires_at: None };
             let query = [("Action", "connect"), ("DBUser", user)];
             let request = Request { host, region, service: "rds-db", query: &query, seconds: 900 };
-            assert_eq!(presign(&request, &keys, time.parse().unwrap()).unwrap(), expected);
+            assert_eq!(presign(&request, &keys, time.parse().unwrap()).unwrap().expose(), expected);
         }
     }
 
@@ -112,7 +118,7 @@ mod tests {
             let (host, region, service) = ("example.amazonaws.com", "us-east-1", "service");
             let request = Request { host, region, service, query, seconds: 3600 };
             let now = "2015-08-30T12:36:00Z".parse().unwrap();
-            let url = presign(&request, &keys(session), now).unwrap();
+            let url = presign(&request, &keys(session), now).unwrap().expose().to_owned();
             assert!(url.ends_with(&format!("&X-Amz-Signature={signature}")), "{url}");
         }
     }
@@ -122,7 +128,7 @@ mod tests {
         let session = Some(Secret::new("a/b+c="));
         let keys = Keys { id: "akid".to_owned(), secret: Secret::new("skid"), session, expires_at: None };
         let request = Request { host: "h:5432", region: "r", service: "rds-db", query: &[], seconds: 900 };
-        let url = presign(&request, &keys, Timestamp::UNIX_EPOCH).unwrap();
+        let url = presign(&request, &keys, Timestamp::UNIX_EPOCH).unwrap().expose().to_owned();
         assert!(
             url.contains("&X-Amz-Security-Token=a%2Fb%2Bc%3D&X-Amz-SignedHeaders=host&X-Amz-Signature="),
             "{url}"

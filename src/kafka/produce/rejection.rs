@@ -113,7 +113,7 @@ impl Rejection {
         matches!(self.cause, Cause::Doubt(_))
     }
 
-    /// Returns the label under which it is counted in `relay_publish_errors_total`.
+    /// Returns the label under which it is counted in `outboxd_publish_errors_total`.
     #[must_use]
     pub fn kind(&self) -> String {
         match self.cause {

@@ -1,6 +1,7 @@
 //! Tasks that run beside a session.
 
 pub(super) mod cleaner;
+pub(super) mod file_settings;
 pub(super) mod heartbeat_query;
 pub(super) mod signal_channels;
 pub(super) mod slot_guard;

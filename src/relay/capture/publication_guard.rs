@@ -8,7 +8,8 @@ use tokio::task::JoinSet;
 use tokio::time;
 
 use super::captured::{
-    CapturedTable, CapturedTables, Finding, Look, Namesake, Watched, judge, renamed, unpublished,
+    CapturedTable, CapturedTables, Finding, Look, Namesake, Suspicion, SuspicionCause, Watched, judge,
+    renamed, unpublished,
 };
 use super::lookout::look;
 use super::newcomers::Newcomers;
@@ -83,16 +84,20 @@ impl Watcher {
     /// of an earlier session.
     async fn watch(self) -> Error {
         let mut newcomers = Newcomers::default();
+        // Those of an earlier process, too.
+        self.captured.suspicions().into_iter().for_each(|warning| self.warn_again(warning));
         [CatalogLook::Publication, CatalogLook::NewTables]
             .into_iter()
             .for_each(|look| self.status.seen(look, Instant::now()));
         loop {
             let began = Instant::now();
-            if !self.captures_none
-                && let Ok(look) = look(&self.status, CatalogLook::Publication, self.look()).await
-                && let Some(error) = self.judge(&look).await
-            {
-                return error;
+            if self.captures_none {
+                self.captured.judged(began);
+            } else if let Ok(look) = look(&self.status, CatalogLook::Publication, self.look()).await {
+                if let Some(error) = self.judge(&look).await {
+                    return error;
+                }
+                self.captured.judged(began);
             }
             let known = (&self.captured, self.version_num);
             let looking = newcomers.look(&self.parts, &self.sql, known, &self.status);
@@ -110,7 +115,7 @@ impl Watcher {
         self.report_unpublished(before.as_ref(), look);
         let mut ending = None;
         for finding in judge(self.watched(), before.as_ref(), look) {
-            ending = self.report(self.settle(finding).await);
+            ending = self.report(self.settle(finding).await).await;
             if ending.is_some() {
                 break;
             }
@@ -226,9 +231,10 @@ impl Watcher {
     /// Reads the rows of a table where only they show what has rewritten it. A table that cannot be read is not suspected: TRUNCATE is
     /// frequent, and SET UNLOGGED for a moment is not.
     async fn settle(&self, finding: Finding) -> Finding {
-        let Finding::SuspectIfAltered { table, quoted, warning } = finding else { return finding };
-        match self.sql.is_rewritten_by_alter(table, &quoted).await {
-            Ok(true) => Finding::Suspect(warning),
+        let Finding::SuspectIfAltered(table) = finding else { return finding };
+        let quoted = table.quoted();
+        match self.sql.is_rewritten_by_alter(table.oid(), &quoted).await {
+            Ok(true) => Finding::Suspect { table, cause: SuspicionCause::Rewritten },
             Ok(false) => Finding::Note(format!(
                 "table {quoted} was truncated, or rewritten by VACUUM FULL or CLUSTER: no event is missing"
             )),
@@ -239,16 +245,33 @@ impl Watcher {
         }
     }
 
-    fn report(&self, finding: Finding) -> Option<Error> {
+    async fn report(&self, finding: Finding) -> Option<Error> {
         match finding {
             Finding::End(error) => return Some(error),
-            Finding::Suspect(warning) | Finding::SuspectIfAltered { warning, .. } => {
-                tracing::error!("{warning}");
-                self.status.warn(warning);
-            }
+            Finding::Suspect { table, cause } => self.suspect(table, cause).await,
+            Finding::SuspectIfAltered(table) => self.suspect(table, SuspicionCause::Rewritten).await,
             Finding::Note(note) => tracing::info!("{note}"),
         }
         None
+    }
+
+    /// Stores and reports that rows of a table may be missing. The end of the WAL identifies the suspicion; if it cannot be read, the
+    /// stream fails too, and zero will do.
+    async fn suspect(&self, table: CapturedTable, cause: SuspicionCause) {
+        let moment = self.sql.moment(&self.parts.postgres.slot.name).await;
+        let lsn = moment.map(|moment| moment.wal_end).unwrap_or_default();
+        let suspicion = Suspicion::new(cause, lsn);
+        let warning = suspicion.warning(&table.full_name());
+        tracing::error!("{warning}");
+        self.status.warn(warning);
+        self.captured.suspect(table, suspicion);
+    }
+
+    /// Repeats the warning of an earlier session, unless this process has given it.
+    fn warn_again(&self, warning: String) {
+        if self.status.warn(warning.clone()) {
+            tracing::error!("{warning}");
+        }
     }
 
     /// Adds new partitions to the captured tables, and reports tables whose new name is not captured.

@@ -125,7 +125,7 @@ impl Resolution<'_> {
                     self.metrics.count_dropped_note();
                     if is_first {
                         tracing::warn!(
-                            "more notes about tables than are remembered: later ones are counted in relay_notes_left_out_total, and not logged"
+                            "more notes about tables than are remembered: later ones are counted in outboxd_notes_left_out_total, and not logged"
                         );
                     }
                     continue;

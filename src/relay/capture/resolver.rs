@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use postgres_protocol::escape::escape_identifier;
+
 use super::captured::{CapturedTable, CapturedTables, Rules, Today, Verdict};
 use super::hypertables;
 use super::preflight::Capture;
@@ -79,9 +81,10 @@ impl<'s> Resolver<'s> {
         if lacking.is_empty() || relation.replica_identity == ReplicaIdentity::Nothing {
             return;
         }
+        let quoted = [&relation.schema, &relation.table].map(|name| escape_identifier(name)).join(".");
         let warning = format!(
             "the replica identity of table {table} lacks {} of its key: deletes, and changes of the key, have a wrong \
-             key, as in Debezium. To fix: ALTER TABLE {table} REPLICA IDENTITY FULL; or choose an index that has these columns",
+             key, as in Debezium. To fix: ALTER TABLE {quoted} REPLICA IDENTITY FULL; or choose an index that has these columns",
             lacking.join(", ")
         );
         if self.status.warn(warning.clone()) {

@@ -21,6 +21,7 @@ use crate::relay::capture::resolver::Resolver;
 use crate::relay::capture::standby;
 use crate::relay::error::Error;
 use crate::relay::parts::RelayParts;
+use crate::relay::progress::comparison::FoundSlot;
 use crate::relay::progress::position::Position;
 use crate::relay::progress::position_store::{PositionWriter, Positions};
 use crate::relay::snapshot;
@@ -169,8 +170,10 @@ impl Opening<'_> {
         let Some(positions) = self.positions else { return Ok(()) };
         let reading = pin!(read_patiently(positions, self.status));
         if let Some(position) = keeping_alive(self.parts, link, reading).await?? {
-            self.comparison().recall(&position, &link.origin, database);
-            link.snapshots = self.comparison().snapshots(&position, &link.origin, database);
+            let at = Some((link.confirmed, link.wal_end));
+            let found = FoundSlot { origin: &link.origin, database, at, stored: None };
+            let snapshots = self.comparison().catch_up(&position, found)?;
+            link.snapshots = snapshots;
         }
         Ok(())
     }

@@ -95,6 +95,9 @@ impl<'s, 'p> Session<'s, 'p> {
                 self.sql_loss.check(&self.link.sql, now.instant)?;
                 self.publication.check()?;
                 self.promotion.check()?;
+                if self.link.capture.known.take_changed_suspicions() {
+                    self.core.positions.write_again();
+                }
             }
             self.link.position.collect(&mut self.core.positions);
             if self.keeps.is_some() && self.core.has_kept_signal() {

@@ -70,6 +70,7 @@ impl<'o> Opening<'o> {
                 if step == StartStep::SnapshotAgain {
                     self.snapshot(preflight, capture, None, None).await?;
                     made.snapshot = true;
+                    self.captured.settle_suspicions();
                 }
                 self.warn_of_unsent(&found);
                 self.drop_aside(preflight).await;

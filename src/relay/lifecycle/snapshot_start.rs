@@ -76,6 +76,7 @@ impl Opening<'_> {
         (position, slot): (Option<Position>, Slot),
         made: &mut Made,
     ) -> Result<(), Error> {
+        self.captured.settle_suspicions();
         if let (Some(positions), Some(position)) = (self.positions, position) {
             let position = position.after_snapshot(slot.confirmed_flush_lsn, self.captured.list_kept());
             positions.write(&position).await?;

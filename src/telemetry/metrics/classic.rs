@@ -32,14 +32,14 @@ mod tests {
 
     #[test]
     fn families_are_named_as_their_samples_are() {
-        let open_metrics = "# HELP relay_transactions Transactions.\n# TYPE relay_transactions counter\n\
-            relay_transactions_total 7\n# HELP relay_build The program.\n# TYPE relay_build info\n\
-            relay_build_info{version=\"1\"} 1\n# HELP relay_lag_bytes Lag.\n# TYPE relay_lag_bytes gauge\n\
-            # UNIT relay_lag_bytes bytes\nrelay_lag_bytes 3\n# EOF\n";
-        let expected = "# HELP relay_transactions_total Transactions.\n# TYPE relay_transactions_total counter\n\
-            relay_transactions_total 7\n# HELP relay_build_info The program.\n# TYPE relay_build_info gauge\n\
-            relay_build_info{version=\"1\"} 1\n# HELP relay_lag_bytes Lag.\n# TYPE relay_lag_bytes gauge\n\
-            relay_lag_bytes 3\n";
+        let open_metrics = "# HELP outboxd_transactions Transactions.\n# TYPE outboxd_transactions counter\n\
+            outboxd_transactions_total 7\n# HELP outboxd_build The program.\n# TYPE outboxd_build info\n\
+            outboxd_build_info{version=\"1\"} 1\n# HELP outboxd_lag_bytes Lag.\n# TYPE outboxd_lag_bytes gauge\n\
+            # UNIT outboxd_lag_bytes bytes\noutboxd_lag_bytes 3\n# EOF\n";
+        let expected = "# HELP outboxd_transactions_total Transactions.\n# TYPE outboxd_transactions_total counter\n\
+            outboxd_transactions_total 7\n# HELP outboxd_build_info The program.\n# TYPE outboxd_build_info gauge\n\
+            outboxd_build_info{version=\"1\"} 1\n# HELP outboxd_lag_bytes Lag.\n# TYPE outboxd_lag_bytes gauge\n\
+            outboxd_lag_bytes 3\n";
         assert_eq!(classic(open_metrics), expected);
     }
 }

@@ -264,7 +264,7 @@ mod tests {
         metrics.skipped(UNCHANGED, 3);
         metrics.observe(&status.snapshot(), at(3_000));
         let page = metrics.encode().unwrap();
-        assert!(page.contains("relay_transactions_total 4\n") && page.ends_with("# EOF\n"));
+        assert!(page.contains("outboxd_transactions_total 4\n") && page.ends_with("# EOF\n"));
         assert_eq!(page.matches("# EOF").count(), 1);
         page.lines().filter_map(|line| line.strip_prefix("debezium_metrics_")).map(str::to_owned).collect()
     }

@@ -11,7 +11,7 @@ pub(super) fn owned(name: &'static str, value: &str) -> Label {
     [(name, Cow::Owned(value.to_owned()))]
 }
 
-/// A change in the WAL, as pgoutput names it: `op` of `relay_wal_changes_total`.
+/// A change in the WAL, as pgoutput names it: `op` of `outboxd_wal_changes_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Change {
     /// An INSERT.
@@ -43,7 +43,7 @@ impl Change {
     }
 }
 
-/// A server that we reconnect to: `side` of `relay_reconnects_total`.
+/// A server that we reconnect to: `side` of `outboxd_reconnects_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Peer {
     /// PostgreSQL.
@@ -66,7 +66,7 @@ impl Peer {
     }
 }
 
-/// Reasons why no collector has a span: `reason` of `relay_spans_lost_total`.
+/// Reasons why no collector has a span: `reason` of `outboxd_spans_lost_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum SpanLoss {
     /// `OTEL_BSP_MAX_QUEUE_SIZE` waited already.
@@ -94,7 +94,7 @@ impl SpanLoss {
     }
 }
 
-/// Result of a Kafka transaction: `result` of `relay_kafka_transactions_total`.
+/// Result of a Kafka transaction: `result` of `outboxd_kafka_transactions_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TransactionEnd {
     /// Committed: its rows are in Kafka for good.
@@ -117,7 +117,7 @@ impl TransactionEnd {
     }
 }
 
-/// Reasons why an event went to the dead-letter topic: `reason` of `relay_dead_letters_total`.
+/// Reasons why an event went to the dead-letter topic: `reason` of `outboxd_dead_letters_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeathCause {
     /// A column or a message cannot be read.
@@ -227,7 +227,7 @@ impl SlotDanger {
         }
     }
 
-    /// Returns the value of `relay_slot_danger`.
+    /// Returns the value of `outboxd_slot_danger`.
     #[must_use]
     pub const fn rank(self) -> u64 {
         match self {

@@ -2,6 +2,7 @@
 
 mod classic;
 mod debezium;
+mod info;
 mod known;
 mod labels;
 mod not_sent;
@@ -16,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
+pub use info::ConfigInfo;
 pub(crate) use labels::{Change, DeathCause, Peer, SlotDanger, SpanLoss, TransactionEnd, WalStatus};
 pub(crate) use not_sent::{RowTally, UNCHANGED};
 pub(crate) use topics::{TopicCount, TopicTally};
@@ -25,29 +27,6 @@ use debezium::DebeziumNames;
 use labels::{fixed, owned};
 use series::Series;
 use topics::PublishedByTopic;
-
-/// Contents of `relay_config_info`, and the limits of what is in flight.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ConfigInfo {
-    /// `topic.prefix`.
-    pub topic_prefix: String,
-    /// `database.dbname`.
-    pub database: String,
-    /// `slot.name`.
-    pub slot: String,
-    /// `publication.name`.
-    pub publication: String,
-    /// The captured tables, separated by commas.
-    pub tables: String,
-    /// `outboxd.inflight.records.max`.
-    pub inflight_events_max: usize,
-    /// `outboxd.inflight.bytes.max`.
-    pub inflight_bytes_max: usize,
-    /// `outboxd.metrics.debezium`: whether there are series under Debezium's names too.
-    pub debezium_names: bool,
-    /// `custom.metric.tags`: further labels of these.
-    pub metric_tags: Vec<(String, String)>,
-}
 
 /// Row of the slot in `pg_replication_slots`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +58,11 @@ impl Metrics {
     #[must_use]
     pub fn new(info: &ConfigInfo) -> Self {
         let mut registry = Registry::default();
-        let series = Series::register(info, registry.sub_registry_with_prefix("relay"));
+        let series = Series::new();
+        series.register(info, registry.sub_registry_with_prefix("outboxd"));
+        if info.former_names {
+            series.register(info, registry.sub_registry_with_prefix("relay"));
+        }
         registry.register_collector(Box::new(process::ProcessCollector));
         let debezium = info.debezium_names.then(|| DebeziumNames::register(info, &mut registry));
         Self(Arc::new(Inner { info: info.clone(), series, debezium, registry }))
@@ -271,42 +254,53 @@ mod tests {
     fn every_series_has_its_name_from_the_start() {
         let page = Metrics::new(&info()).encode().unwrap();
         for line in [
-            "relay_source_lag_seconds 0.0",
-            "relay_commit_to_ack_seconds_bucket{le=\"0.0005\"} 0",
-            "relay_commit_to_ack_seconds_count 0",
-            "relay_wal_changes_total{op=\"insert\"} 0",
-            "relay_transactions_total 0",
-            "relay_lsn{kind=\"received\"} 0",
-            "relay_lsn{kind=\"flushed\"} 0",
-            "relay_lsn{kind=\"kept\"} 0",
-            "relay_lsn{kind=\"confirmed\"} 0",
-            "relay_lsn{kind=\"server\"} 0",
-            "relay_lag_bytes 0",
-            "relay_phase{phase=\"connecting\"} 1",
-            "relay_phase{phase=\"paused\"} 0",
-            "relay_ready 0",
-            "relay_warnings 0",
-            "relay_notes_left_out_total 0",
-            "relay_event_errors_total{kind=\"route\"} 0",
-            "relay_postgres_connected 0",
-            "relay_kafka_connected 0",
-            "relay_inflight_events 0",
-            "relay_inflight_events_limit 20000",
-            "relay_inflight_bytes 0",
-            "relay_inflight_bytes_limit 0",
-            "relay_snapshot_tables_remaining 0",
-            "relay_snapshot_rows 0",
-            "relay_reconnects_total{side=\"postgres\"} 0",
-            "relay_slot_status{status=\"lost\"} 0",
-            "relay_dead_letters_total{reason=\"too_large\"} 0",
-            "relay_kafka_transactions_total{result=\"aborted\"} 0",
+            "outboxd_source_lag_seconds 0.0",
+            "outboxd_commit_to_ack_seconds_bucket{le=\"0.0005\"} 0",
+            "outboxd_commit_to_ack_seconds_count 0",
+            "outboxd_wal_changes_total{op=\"insert\"} 0",
+            "outboxd_transactions_total 0",
+            "outboxd_lsn{kind=\"received\"} 0",
+            "outboxd_lsn{kind=\"flushed\"} 0",
+            "outboxd_lsn{kind=\"kept\"} 0",
+            "outboxd_lsn{kind=\"confirmed\"} 0",
+            "outboxd_lsn{kind=\"server\"} 0",
+            "outboxd_lag_bytes 0",
+            "outboxd_phase{phase=\"connecting\"} 1",
+            "outboxd_phase{phase=\"paused\"} 0",
+            "outboxd_ready 0",
+            "outboxd_warnings 0",
+            "outboxd_notes_left_out_total 0",
+            "outboxd_event_errors_total{kind=\"route\"} 0",
+            "outboxd_postgres_connected 0",
+            "outboxd_kafka_connected 0",
+            "outboxd_inflight_events 0",
+            "outboxd_inflight_events_limit 20000",
+            "outboxd_inflight_bytes 0",
+            "outboxd_inflight_bytes_limit 0",
+            "outboxd_snapshot_tables_remaining 0",
+            "outboxd_snapshot_rows 0",
+            "outboxd_reconnects_total{side=\"postgres\"} 0",
+            "outboxd_slot_status{status=\"lost\"} 0",
+            "outboxd_dead_letters_total{reason=\"too_large\"} 0",
+            "outboxd_kafka_transactions_total{result=\"aborted\"} 0",
         ] {
             assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
         }
-        assert!(page.contains("relay_config_info{topic_prefix=\"\",database=\"\",slot=\"outboxd\","));
-        assert!(page.contains(concat!("relay_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1")));
-        assert!(!page.contains("_total_total") && !page.contains("relay_last_event_timestamp_seconds "));
+        assert!(page.contains("outboxd_config_info{topic_prefix=\"\",database=\"\",slot=\"outboxd\","));
+        assert!(page.contains(concat!("outboxd_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1")));
+        assert!(!page.contains("_total_total") && !page.contains("outboxd_last_event_timestamp_seconds "));
         assert!(page.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn former_names_are_beside_the_others() {
+        let metrics = Metrics::new(&ConfigInfo { former_names: true, ..info() });
+        metrics.transactions(7);
+        let page = metrics.encode().unwrap();
+        let of = |prefix| page.lines().filter_map(move |line| line.strip_prefix(prefix)).collect::<Vec<_>>();
+        assert_eq!(of("outboxd_"), of("relay_"));
+        assert!(of("relay_").contains(&"transactions_total 7") && page.ends_with("# EOF\n"));
+        assert!(!Metrics::new(&info()).encode().unwrap().contains("relay_"));
     }
 
     #[test]
@@ -323,16 +317,16 @@ mod tests {
         metrics.commit_to_ack(Duration::from_micros(700));
         let page = metrics.encode().unwrap();
         for line in [
-            "relay_wal_changes_total{op=\"delete\"} 2",
-            "relay_transactions_total 7",
-            "relay_events_skipped_total{reason=\"tombstone\"} 4",
-            "relay_event_errors_total{kind=\"missing_column\"} 1",
-            "relay_publish_errors_total{code=\"MessageSizeTooLarge\"} 1",
-            "relay_dead_letters_total{reason=\"key\"} 1",
-            "relay_kafka_transactions_total{result=\"committed\"} 1",
-            "relay_reconnects_total{side=\"kafka\"} 1",
-            "relay_commit_to_ack_seconds_bucket{le=\"0.0005\"} 0",
-            "relay_commit_to_ack_seconds_bucket{le=\"0.001\"} 1",
+            "outboxd_wal_changes_total{op=\"delete\"} 2",
+            "outboxd_transactions_total 7",
+            "outboxd_events_skipped_total{reason=\"tombstone\"} 4",
+            "outboxd_event_errors_total{kind=\"missing_column\"} 1",
+            "outboxd_publish_errors_total{code=\"MessageSizeTooLarge\"} 1",
+            "outboxd_dead_letters_total{reason=\"key\"} 1",
+            "outboxd_kafka_transactions_total{result=\"committed\"} 1",
+            "outboxd_reconnects_total{side=\"kafka\"} 1",
+            "outboxd_commit_to_ack_seconds_bucket{le=\"0.0005\"} 0",
+            "outboxd_commit_to_ack_seconds_bucket{le=\"0.001\"} 1",
         ] {
             assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
         }
@@ -359,15 +353,15 @@ mod tests {
         metrics.observe(&status.snapshot(), event + Duration::from_millis(250));
         let page = metrics.encode().unwrap();
         for line in [
-            "relay_source_lag_seconds 0.25",
-            "relay_last_event_timestamp_seconds 1.5",
-            "relay_lsn{kind=\"received\"} 30",
-            "relay_lag_bytes 30",
-            "relay_phase{phase=\"standing by\"} 1",
-            "relay_phase{phase=\"connecting\"} 0",
-            "relay_postgres_connected 0",
-            "relay_kafka_connected 1",
-            "relay_inflight_events 12",
+            "outboxd_source_lag_seconds 0.25",
+            "outboxd_last_event_timestamp_seconds 1.5",
+            "outboxd_lsn{kind=\"received\"} 30",
+            "outboxd_lag_bytes 30",
+            "outboxd_phase{phase=\"standing by\"} 1",
+            "outboxd_phase{phase=\"connecting\"} 0",
+            "outboxd_postgres_connected 0",
+            "outboxd_kafka_connected 1",
+            "outboxd_inflight_events 12",
         ] {
             assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
         }
@@ -389,7 +383,7 @@ mod tests {
         assert_eq!(since(read(0, 5), 40), None);
         let metrics = Metrics::new(&info());
         metrics.observe(&status.snapshot(), SystemTime::now());
-        assert!(metrics.encode().unwrap().contains("relay_snapshot_idle_seconds 0.0\n"));
+        assert!(metrics.encode().unwrap().contains("outboxd_snapshot_idle_seconds 0.0\n"));
     }
 
     /// A metric that is renamed would silence its alerts.
@@ -415,7 +409,7 @@ mod tests {
         ];
         for (file, text) in files {
             let names = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-            let names: Vec<_> = names.filter(|word| word.starts_with("relay_")).collect();
+            let names: Vec<_> = names.filter(|word| word.starts_with("outboxd_")).collect();
             assert!(names.len() > 10, "{file}");
             for name in names {
                 let family = name.strip_suffix("_bucket").unwrap_or(name);
@@ -435,15 +429,15 @@ mod tests {
         };
         metrics.slot(report);
         let page = metrics.encode().unwrap();
-        assert!(page.contains("relay_slot_retained_bytes 77\n"));
-        assert!(page.contains("relay_slot_safe_wal_bytes -5\n"));
-        assert!(page.contains("relay_slot_status{status=\"unreserved\"} 1\n"));
-        assert!(page.contains("relay_slot_status{status=\"reserved\"} 0\n"));
-        assert!(page.contains("relay_slot_danger 3\n"));
+        assert!(page.contains("outboxd_slot_retained_bytes 77\n"));
+        assert!(page.contains("outboxd_slot_safe_wal_bytes -5\n"));
+        assert!(page.contains("outboxd_slot_status{status=\"unreserved\"} 1\n"));
+        assert!(page.contains("outboxd_slot_status{status=\"reserved\"} 0\n"));
+        assert!(page.contains("outboxd_slot_danger 3\n"));
 
         metrics.slot(SlotReport { safe_wal_bytes: None, wal_status: Some(WalStatus::Reserved), ..report });
         let page = metrics.encode().unwrap();
-        assert!(!page.contains("relay_slot_safe_wal_bytes "));
-        assert!(page.contains("relay_slot_status{status=\"unreserved\"} 0\n"));
+        assert!(!page.contains("outboxd_slot_safe_wal_bytes "));
+        assert!(page.contains("outboxd_slot_status{status=\"unreserved\"} 0\n"));
     }
 }

@@ -14,7 +14,7 @@ type Labels = [(&'static str, Cow<'static, str>); 2];
 /// Reason for an update that changes no captured column.
 pub(crate) const UNCHANGED: &str = "unchanged";
 
-/// `relay_rows_not_sent_total` by table and reason.
+/// `outboxd_rows_not_sent_total` by table and reason.
 #[derive(Debug, Default)]
 pub(super) struct RowsNotSent {
     pub(super) family: Family<Labels, Counter>,
@@ -85,9 +85,9 @@ mod tests {
             metrics.rows_not_sent(&format!("public.t{table}"), "columns").count();
         }
         let page = metrics.encode().unwrap();
-        let series = page.lines().filter(|line| line.starts_with("relay_rows_not_sent_total{")).count();
+        let series = page.lines().filter(|line| line.starts_with("outboxd_rows_not_sent_total{")).count();
         assert_eq!(series, NOT_SENT_LABELS_MAX + 1);
-        assert!(page.contains("relay_rows_not_sent_total{table=\"public.t0\",reason=\"columns\"} 1\n"));
-        assert!(page.contains("relay_rows_not_sent_total{table=\"other\",reason=\"columns\"} 52\n"));
+        assert!(page.contains("outboxd_rows_not_sent_total{table=\"public.t0\",reason=\"columns\"} 1\n"));
+        assert!(page.contains("outboxd_rows_not_sent_total{table=\"other\",reason=\"columns\"} 52\n"));
     }
 }

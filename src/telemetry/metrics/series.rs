@@ -15,13 +15,13 @@ use super::topics::PublishedByTopic;
 use super::{ConfigInfo, SlotReport};
 use crate::telemetry::status::{Phase, Progress, Snapshot, TablesRead};
 
-/// Upper bounds of `relay_commit_to_ack_seconds`: from one network round trip to an outage.
+/// Upper bounds of `outboxd_commit_to_ack_seconds`: from one network round trip to an outage.
 const LATENCY_BUCKETS_SECONDS: [f64; 20] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0,
     300.0, 600.0, 1800.0,
 ];
 
-/// The kinds of `relay_event_errors_total`.
+/// The kinds of `outboxd_event_errors_total`.
 const EVENT_ERRORS: [&str; 2] = ["route", "value"];
 
 type Integer = Gauge<u64, AtomicU64>;
@@ -57,6 +57,7 @@ pub(super) struct Series {
     phase: Family<Label, Integer>,
     ready: Integer,
     warnings: Integer,
+    settings_changed: Integer,
     postgres_connected: Integer,
     kafka_connected: Integer,
     inflight_events: Integer,
@@ -74,18 +75,16 @@ pub(super) struct Series {
 }
 
 impl Series {
-    pub(super) fn register(info: &ConfigInfo, registry: &mut Registry) -> Self {
-        let series = Self::new();
-        series.register_progress(registry);
-        series.register_events(registry);
-        series.register_servers(registry);
-        series.register_snapshot(registry);
+    /// Shows the series in a registry, which may not be the only one.
+    pub(super) fn register(&self, info: &ConfigInfo, registry: &mut Registry) {
+        self.register_progress(registry);
+        self.register_events(registry);
+        self.register_servers(registry);
+        self.register_snapshot(registry);
         register_info(info, registry);
-        series.show_progress(&Progress::default(), SystemTime::UNIX_EPOCH);
-        series
     }
 
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let series = Self {
             changes: Family::default(),
             transactions: Counter::default(),
@@ -114,6 +113,7 @@ impl Series {
             phase: Family::default(),
             ready: Integer::default(),
             warnings: Integer::default(),
+            settings_changed: Integer::default(),
             postgres_connected: Integer::default(),
             kafka_connected: Integer::default(),
             inflight_events: Integer::default(),
@@ -146,6 +146,7 @@ impl Series {
             .for_each(|end| drop(series.kafka_transactions.get_or_create(&fixed("result", end.name()))));
         series.show_wal_status(None);
         series.show_phase(Phase::Connecting.name());
+        series.show_progress(&Progress::default(), SystemTime::UNIX_EPOCH);
         series
     }
 
@@ -153,6 +154,11 @@ impl Series {
         registry.register("phase", "Current phase (1 = active)", self.phase.clone());
         registry.register("ready", "1 if /readyz reports that events flow", self.ready.clone());
         registry.register("warnings", "Number of warnings of /readyz", self.warnings.clone());
+        registry.register(
+            "settings_changed",
+            "Number of settings whose files have other values than at the start",
+            self.settings_changed.clone(),
+        );
         registry.register(
             "notes_left_out",
             "Notes about tables that were not logged because there are too many",
@@ -312,6 +318,7 @@ impl Series {
         let instant = Instant::now();
         self.ready.set(state.readiness(instant).ready.into());
         self.warnings.set(gauge(state.all_warnings(instant).count()));
+        self.settings_changed.set(gauge(state.changed_settings.len()));
         self.postgres_connected.set(state.postgres.is_up().into());
         self.kafka_connected.set(state.kafka.is_up().into());
         self.show_progress(&state.progress, now);

@@ -21,7 +21,7 @@ pub(crate) struct TopicCount {
     pub(crate) events: u64,
 }
 
-/// `relay_events_published_total` by topic.
+/// `outboxd_events_published_total` by topic.
 #[derive(Debug, Default)]
 pub(super) struct PublishedByTopic {
     pub(super) family: Family<Label, Counter>,
@@ -107,9 +107,9 @@ mod tests {
             }
         }
         let text = metrics.encode().unwrap();
-        let series = text.lines().filter(|line| line.starts_with("relay_events_published_total{")).count();
+        let series = text.lines().filter(|line| line.starts_with("outboxd_events_published_total{")).count();
         assert_eq!(series, TOPIC_LABELS_MAX + 1);
-        assert!(text.contains("relay_events_published_total{topic=\"topic-0\"} 6\n"));
-        assert!(text.contains("relay_events_published_total{topic=\"other\"} 300\n"));
+        assert!(text.contains("outboxd_events_published_total{topic=\"topic-0\"} 6\n"));
+        assert!(text.contains("outboxd_events_published_total{topic=\"other\"} 300\n"));
     }
 }

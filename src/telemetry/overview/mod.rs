@@ -8,6 +8,7 @@
 //!
 //! It has names of tables and topics, numbers, and the words of errors. It never has a row's value.
 
+pub(crate) mod fix_names;
 mod lag;
 mod problems;
 mod runway;

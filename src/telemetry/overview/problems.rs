@@ -2,6 +2,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::fix_names;
 use super::runway::Runway;
 use super::state::Level;
 use crate::telemetry::metrics::SlotDanger;
@@ -12,8 +13,8 @@ use crate::telemetry::status::{Component, Condition, NotReady, Phase, Snapshot};
 pub(crate) struct Problem {
     pub(crate) level: Level,
     pub(crate) what: String,
-    /// Fix. An instance of an earlier version calls it `cure`.
-    #[serde(rename = "fix", alias = "cure")]
+    /// Fix.
+    #[serde(flatten, with = "fix_names")]
     pub(crate) cure: Option<String>,
 }
 
@@ -125,6 +126,26 @@ mod tests {
     use super::*;
     use crate::telemetry::SlotReport;
     use crate::telemetry::status::{CatalogLook, Limits, Status, Unpublished};
+
+    #[test]
+    fn a_fix_is_written_under_both_of_its_names_and_read_under_any() {
+        let fix = |text: Option<&str>| Problem {
+            level: Level::Watch,
+            what: "w".to_owned(),
+            cure: text.map(str::to_owned),
+        };
+        let written = serde_json::to_value(fix(Some("f"))).unwrap();
+        assert_eq!((&written["fix"], &written["cure"]), (&"f".into(), &"f".into()));
+        for (names, expected) in
+            [(&["fix", "cure"][..], Some("f")), (&["fix"], Some("f")), (&["cure"], Some("f")), (&[], None)]
+        {
+            let mut said = written.clone();
+            said.as_object_mut().unwrap().retain(|name, _| {
+                ["level", "what"].contains(&name.as_str()) || names.contains(&name.as_str())
+            });
+            assert_eq!(serde_json::from_value::<Problem>(said).unwrap(), fix(expected), "{names:?}");
+        }
+    }
 
     #[test]
     fn a_relay_that_is_well_has_none() {

@@ -94,6 +94,8 @@ pub struct Snapshot {
     pub unpublished: Unpublished,
     /// Failed polls of the catalog.
     pub unseen: Unseen,
+    /// Keys whose files have other values than at the start.
+    pub changed_settings: Vec<String>,
     /// Progress of the relay.
     pub progress: Progress,
     /// Progress of the snapshot, or of the last one.
@@ -124,6 +126,7 @@ impl Status {
             holder_lacks: Vec::new(),
             unpublished: Unpublished::default(),
             unseen: Unseen::default(),
+            changed_settings: Vec::new(),
             progress: Progress::default(),
             tables_read: TablesRead::default(),
             snapshot_waits: None,
@@ -210,6 +213,18 @@ impl Status {
                 unpublished.warnings().iter().for_each(|(what, fix)| tracing::warn!(fix, "{what}"));
             }
             state.unpublished = unpublished;
+            is_new
+        });
+    }
+
+    /// Stores the keys whose files have other values than at the start, and logs them.
+    pub(crate) fn changed_settings(&self, keys: Vec<String>) {
+        self.0.send_if_modified(|state| {
+            let is_new = state.changed_settings != keys;
+            state.changed_settings = keys;
+            if let Some((what, fix)) = state.restart_request().filter(|_| is_new) {
+                tracing::warn!(fix, "{what}");
+            }
             is_new
         });
     }

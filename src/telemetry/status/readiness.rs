@@ -115,12 +115,21 @@ impl Snapshot {
             .chain(self.late_position(now))
     }
 
+    /// Returns the settings that only a restart applies, and the fix.
+    pub(crate) fn restart_request(&self) -> Option<(String, String)> {
+        let keys = Some(&self.changed_settings).filter(|keys| !keys.is_empty())?.join(", ");
+        Some((
+            format!("the files of {keys} have other values than at the start"),
+            "restart outboxd to apply them, or restore the files".to_owned(),
+        ))
+    }
+
     /// Returns the problems that polls of the catalog found, or had, each with its fix. Without a stream
-    /// other problems are reported.
+    /// other problems are reported. A request for a restart is among them.
     pub(crate) fn catalog_warnings(&self, now: Instant) -> impl Iterator<Item = (String, String)> {
         let is_streaming = self.phase == Phase::Streaming;
         let unseen = if is_streaming { self.unseen.warnings(now) } else { Vec::new() };
-        self.unpublished.warnings().into_iter().chain(unseen)
+        self.unpublished.warnings().into_iter().chain(unseen).chain(self.restart_request())
     }
 
     fn tick_age(&self, now: Instant) -> Duration {
@@ -237,6 +246,19 @@ mod tests {
         };
         assert_eq!(reasons(60, waiting), Vec::<String>::new());
         assert_eq!(reasons(61, waiting), ["the oldest event has waited 61 s for its acknowledgement"]);
+    }
+
+    #[test]
+    fn a_changed_file_asks_for_a_restart_and_is_no_reason_not_to_be_ready() {
+        let now = Instant::now();
+        let status = Status::streaming(now);
+        status.changed_settings(vec!["a".to_owned(), "b.c".to_owned()]);
+        let warnings: Vec<_> = status.snapshot().all_warnings(now).collect();
+        let expected = "the files of a, b.c have other values than at the start; to fix: restart outboxd to apply them, or restore the files";
+        assert_eq!(warnings, [expected]);
+        assert!(status.snapshot().readiness(now).ready);
+        status.changed_settings(Vec::new());
+        assert_eq!(status.snapshot().all_warnings(now).count(), 0);
     }
 
     #[test]

@@ -123,6 +123,8 @@ impl Service {
         let said = self.relay.stderr();
         self.stops.push(Stop { code, reason: reason(&said) });
         let config = self.config.clone();
+        // An alarm names remedies of its own, which nobody needs for this stop.
+        let said: String = said.lines().filter(|line| !line.contains(ALARM)).collect::<Vec<_>>().join("\n");
         let once: Vec<(&str, String)> = match code {
             3 | 7 if said.contains("snapshot.mode=always") => {
                 self.resent = true;

@@ -12,11 +12,15 @@ use crate::facts::Need;
 use crate::judgement::evidence::Moments;
 use crate::judgement::{agreement, evidence, promises};
 use crate::oracle::{Verdict, judge};
+use crate::plan::feature::Feature;
 use crate::planted::Planted;
 use crate::support::wait::{DEADLINE, eventually, let_pass};
 
 /// Records that are missing after this time without progress are lost.
 const QUIET: Duration = Duration::from_secs(12);
+/// The same if a relay may have been killed in an open Kafka transaction, and the next one has another guarantee. Until the brokers
+/// abort the transaction (`transaction.timeout.ms`, 60 s), consumers of committed records see nothing behind it.
+const QUIET_BEHIND_TRANSACTION: Duration = Duration::from_secs(80);
 
 impl Trial<'_> {
     pub(super) fn finish(mut self) -> Outcome {
@@ -94,7 +98,8 @@ impl Trial<'_> {
             if is_confirmed && is_clean {
                 return verdicts;
             }
-            if moved.elapsed() > QUIET {
+            let changes_guarantee = self.site.draw.has(Feature::GuaranteeChanged);
+            if moved.elapsed() > if changes_guarantee { QUIET_BEHIND_TRANSACTION } else { QUIET } {
                 if !is_confirmed {
                     let said: String = self.services.iter().map(Service::said).collect();
                     self.complaints

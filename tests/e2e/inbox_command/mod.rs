@@ -7,6 +7,7 @@ mod service;
 use serde_json::{Value, json};
 
 use crate::commands::session::Session;
+use crate::printed_fixes::statements;
 use service::{FAILED, Service};
 
 const OK: i32 = 0;
@@ -109,6 +110,8 @@ fn what_waits_for_something_else_is_unchanged() {
     let (exit, _, stderr) = service.run("skip", &["--consumer", "payments", "--key", "a"]);
     assert!(exit == FAILED_EXIT && stderr.contains("outboxd inbox release --at orders:0:7"), "{stderr}");
     assert_eq!(service.number("SELECT epoch FROM inbox_partition"), Some(epoch), "nothing has changed");
+    let printed = ["--at", "orders:0:7", "--consumer", "payments", "--yes"];
+    assert_eq!(service.run("release", &printed).0, OK, "as the message prints it");
 }
 
 #[test]
@@ -135,8 +138,9 @@ fn an_open_transaction_is_waited_for_and_named() {
     let service = Service::new();
     let (partition, epoch) = service.take("payments");
     service.park(partition, 7, "a", "e-7", FAILED);
-    service.db.execute(&format!("BEGIN; SELECT inbox_enter({partition}, {epoch})"));
-    let pid = service.db.query("SELECT pg_backend_pid()", &[])[0].get::<_, i32>(0);
+    let handler = crate::support::session::Session::new(service.db.address().clone());
+    handler.execute(&format!("BEGIN; SELECT inbox_enter({partition}, {epoch})"));
+    let pid = handler.query("SELECT pg_backend_pid()", &[])[0].get::<_, i32>(0);
     let all = ["--consumer", "payments", "--all", "--yes"];
     let (exit, _, stderr) = service.run("retry", &all);
     assert_eq!(exit, FAILED_EXIT, "{stderr}");
@@ -144,6 +148,7 @@ fn an_open_transaction_is_waited_for_and_named() {
         stderr.contains("orders:0 is in use") && stderr.contains(&format!("pg_terminate_backend({pid})")),
         "{stderr}"
     );
-    service.db.execute("COMMIT");
+    let end = statements(&stderr);
+    service.db.execute(end.iter().find(|statement| statement.contains("pg_terminate_backend")).unwrap());
     assert_eq!(service.run("retry", &all).0, OK);
 }

@@ -23,6 +23,8 @@ pub(super) enum CleanupError {
     Doubtful { table: String, source: Doubt },
     #[error(transparent)]
     Captured(Doubt),
+    #[error("{warning}")]
+    Suspected { warning: String },
     #[error(transparent)]
     OnlyCopies(#[from] OnlyCopies),
     #[error(transparent)]
@@ -135,6 +137,8 @@ impl Diagnose for CleanupError {
             }
             Self::Doubtful { source: Doubt::Migrating, .. } => Some("outboxd migrate status -c FILE".to_owned()),
             Self::OnlyCopies(_) => Some(OnlyCopies::CURE.to_owned()),
+            // The warning contains it.
+            Self::Suspected { .. } => None,
             Self::NoSlot { fix, .. } => fix.clone(),
             Self::Behind { .. } => {
                 Some("outboxd status -c FILE shows whether a relay reads it; --wait SECONDS waits longer".to_owned())

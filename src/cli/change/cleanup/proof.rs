@@ -59,11 +59,19 @@ pub(super) async fn horizon(
         progress.waiting(&format!("waiting until slot {slot} has confirmed {}", horizon.lsn));
         sleep(INTERVAL).await;
     };
+    // The publication may have lost them before the horizon was taken.
+    tables(sql, parts).await?;
     let Some(topic) = parts.relay.position.topic.clone() else { return Ok(horizon) };
     let kept = stored_position(Arc::clone(parts), POSITION_PATIENCE).await;
     let kept = kept.map_err(|error| CleanupError::Relay(Box::new(error)))?;
     let database = sql.server().await?.database;
     let kept = kept.filter(|kept| kept.phase == Phase::Streaming && !kept.is_of_dropped(database));
+    if let Some(stop) = kept.as_ref().and_then(|kept| kept.stop(Some(confirmed), None, false)) {
+        return Err(stop.into());
+    }
+    if let Some(warning) = kept.as_ref().and_then(|kept| kept.suspicions.first()) {
+        return Err(CleanupError::Suspected { warning: warning.clone() });
+    }
     match kept {
         None => Err(CleanupError::NoPosition { topic }),
         Some(kept) if !horizon.is_sent(confirmed, Some(kept.lsn)) => {

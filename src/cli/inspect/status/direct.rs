@@ -6,7 +6,7 @@ use super::error::StatusError;
 use crate::cli::shell::sql::open;
 use crate::error::Diagnose as _;
 use crate::postgres::{Options, SlotFacts, Sql, shown_application};
-use crate::telemetry::Runway;
+use crate::telemetry::{Runway, fix_names};
 use crate::wal::Lsn;
 
 /// `application_name` of the command's sessions in `pg_stat_activity`.
@@ -40,7 +40,7 @@ pub(in crate::cli) struct Direct {
     pub(in crate::cli) wal_bytes_per_second: Option<u64>,
     pub(in crate::cli) runway: Runway,
     /// Fix, if something must be done.
-    #[serde(rename = "fix")]
+    #[serde(flatten, serialize_with = "fix_names::serialize")]
     pub(in crate::cli) cure: Option<String>,
 }
 

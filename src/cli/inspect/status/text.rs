@@ -145,7 +145,10 @@ mod tests {
     use crate::wal::Lsn;
 
     fn told(facts: SlotFacts, rate: Option<u64>) -> String {
-        of_database(&Direct::of("orders".to_owned(), &facts, rate)).join("\n")
+        let direct = Direct::of("orders".to_owned(), &facts, rate);
+        let object = serde_json::to_value(&direct).unwrap();
+        assert_eq!((&object["fix"], &object["cure"]), (&direct.cure.clone().into(), &object["fix"]));
+        of_database(&direct).join("\n")
     }
 
     #[test]

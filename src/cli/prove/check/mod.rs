@@ -141,6 +141,7 @@ async fn ask(parts: Arc<RelayParts>) -> Vec<Check> {
         }
         (Some(slot), Some(Ok(Some(kept)))) => {
             checks.extend(position::slot_position(&parts.postgres.slot, kept, &slot, told));
+            checks.extend(position::suspicions(kept, &slot));
         }
         (Some(FoundSlot { facts: Some(_), .. }), _) => {
             checks.extend(next.as_ref().and_then(position::unused_slot));

@@ -137,6 +137,13 @@ pub(super) fn slot_position(
     })
 }
 
+/// Returns the warnings about tables whose rows may be missing in the stream.
+pub(super) fn suspicions(position: &StoredPosition, slot: &FoundSlot) -> Vec<Check> {
+    let is_ours = position.phase == Phase::Streaming && !position.is_of_dropped(slot.database);
+    let warnings = position.suspicions.iter().filter(|_| is_ours);
+    warnings.map(|warning| Check::warning(codes::SLOT_POSITION, warning.clone())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::report::Outcome::{self, Failure, Note, Ok as Fine, Skipped, Warning};
@@ -223,6 +230,20 @@ mod tests {
             let check = slot_position(&options(false), &kept(phase), &anew, told);
             assert_eq!(check.map(|check| check.outcome), Some(Warning), "{phase:?} {anew:?}");
         }
+    }
+
+    #[test]
+    fn rows_that_may_be_missing_are_reported_until_they_are_settled() {
+        let mut kept = StoredPosition::of(Phase::Streaming, Lsn::new(100), vec![], Oid(5));
+        kept.suspicions = vec!["table a may lack rows".to_owned()];
+        let outcomes = |kept: &StoredPosition, database| {
+            let checks = suspicions(kept, &FoundSlot { facts: Some(facts()), database });
+            checks.into_iter().map(|check| check.outcome).collect::<Vec<_>>()
+        };
+        assert_eq!(outcomes(&kept, Oid(5)), [Warning]);
+        assert_eq!(outcomes(&kept, Oid(6)), [], "the database is another one");
+        kept.phase = Phase::Dropped;
+        assert_eq!(outcomes(&kept, Oid(5)), []);
     }
 
     #[test]

@@ -15,7 +15,11 @@ pub(super) async fn check(registries: &Registries) -> Vec<Check> {
         asked.push(client);
         checks.push(match client.probe().await {
             Ok(()) => {
-                Check::ok(codes::REGISTRY, format!("the schema registry at {} answers", client.addresses()))
+                let login = client.login().await.map(|login| format!(", by {login}")).unwrap_or_default();
+                Check::ok(
+                    codes::REGISTRY,
+                    format!("the schema registry at {} answers{login}", client.addresses()),
+                )
             }
             Err(error) => Check::error(codes::REGISTRY, &error),
         });

@@ -129,6 +129,8 @@ pub(in crate::cli) fn as_object(check: &Check) -> Value {
         "outcome": check.outcome.name(),
         "detail": check.detail,
         "fix": check.cure,
+        // Its name before, for one release.
+        "cure": check.cure,
     })
 }
 
@@ -279,7 +281,8 @@ not ready to run: 1 failure, 1 warning
         assert_eq!(object["outcome"], "failure");
         assert_eq!((object["warnings"].as_u64(), object["failures"].as_u64()), (Some(1), Some(1)));
         let first = json!({
-            "code": "PG003", "title": "wal_level is logical", "outcome": "ok", "detail": "not shown", "fix": "nor this"
+            "code": "PG003", "title": "wal_level is logical", "outcome": "ok", "detail": "not shown", "fix": "nor this",
+            "cure": "nor this"
         });
         assert_eq!(object["checks"][0], first);
         assert_eq!(object["checks"][3]["fix"], Value::Null);

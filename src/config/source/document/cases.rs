@@ -77,6 +77,29 @@ fn files_of_other_tools_run_with_the_settings_that_they_lack() {
     assert!(!config.settings().to_string().contains("hunter2"));
 }
 
+/// Secrets that are not mounted are named, and other settings replace them.
+#[test]
+fn secrets_of_strimzi_are_read_from_where_they_are_mounted() {
+    let load = |file: &str, more: &[&str]| {
+        let lacking = ["topic.prefix=srv", "database.user=u", "database.dbname=d"];
+        let overrides = lacking.iter().chain(more).map(|line| (*line).to_owned()).collect();
+        Config::load(&Sources { files: vec![case(file)], environment: vec![], overrides })
+    };
+    let error = load("files/strimzi-scram.yaml", &[]).unwrap_err();
+    let (told, fix) = (error.to_string(), error.cure().unwrap());
+    for secret in ["shop-cluster-ca-cert", "shop-user"] {
+        let is_fixed = fix.contains(&format!("mount the secret at /run/secrets/{secret}"));
+        assert!(told.contains("strimzi-scram.yaml:") && is_fixed, "{told} {fix}");
+    }
+    let jaas = "producer.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \
+                username=\"u\" password=\"p\";";
+    let config =
+        load("files/strimzi-scram.yaml", &["producer.ssl.truststore.certificates=pem", jaas]).unwrap();
+    assert_eq!(config.option("producer.security.protocol").as_deref(), Some("SASL_SSL"));
+    let token = load("files/strimzi-token.yaml", &[]);
+    assert!(token.is_ok(), "{}", token.unwrap_err());
+}
+
 #[test]
 fn a_fix_that_a_refused_managed_connector_prints_is_accepted() {
     let of = |lines: &[&str]| {

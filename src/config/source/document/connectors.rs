@@ -31,7 +31,7 @@ pub(in crate::config::source) fn find(
     let FoundConnectors { mut connectors, workers, skipped, .. } = found;
     for (connector, cluster) in &mut connectors {
         let worker = workers.iter().find(|(name, _)| cluster.as_ref() == Some(name));
-        connector.worker = worker.map(|(_, entries)| entries.clone()).unwrap_or_default();
+        connector.worker = worker.map_or_else(|| Ok(Vec::new()), |(_, entries)| entries.clone())?;
     }
     if connectors.is_empty() {
         return Err(without_connector(&skipped));
@@ -53,8 +53,8 @@ pub(super) struct FoundConnectors {
     format: Format,
     /// Connectors, each with the name of its Connect cluster in Kubernetes.
     pub(super) connectors: Vec<(Connector, Option<String>)>,
-    /// Settings of Connect clusters, by name.
-    pub(super) workers: Vec<(String, Vec<Entry>)>,
+    /// Settings of Connect clusters, by name. One that cannot be read matters only to its own connectors.
+    pub(super) workers: Vec<(String, Result<Vec<Entry>, DocumentError>)>,
     /// Resources that are no connector.
     pub(super) skipped: Vec<String>,
 }

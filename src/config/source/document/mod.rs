@@ -5,6 +5,7 @@ mod cases;
 pub(super) mod choice;
 pub(super) mod connectors;
 pub(super) mod json;
+mod kafka_connect;
 mod resource;
 mod server;
 pub(in crate::config) mod yaml;
@@ -42,7 +43,7 @@ pub(super) struct Connector {
 }
 
 /// A document that is valid JSON or YAML and has no configuration in it.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub(crate) struct DocumentError {
     /// Line of the cause, if it has one.

@@ -3,9 +3,9 @@
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 
 use super::connectors::FoundConnectors;
-use super::{Connector, DocumentError, Member, Node, choice, server, settings};
+use super::{Connector, DocumentError, Member, Node, choice, kafka_connect, server, settings};
 use crate::config::notice::Notice;
-use crate::config::source::file::{Entry, parse};
+use crate::config::source::file::parse;
 
 /// Label of a `KafkaConnector` with the name of its Connect cluster.
 const CLUSTER: &str = "strimzi.io/cluster";
@@ -22,7 +22,7 @@ pub(super) fn add(found: &mut FoundConnectors, resource: &Node) -> Result<(), Do
             found.connectors.push((connector(resource, name, spec)?, cluster.map(str::to_owned)));
         }
         "KafkaConnect" => {
-            found.workers.push((name.unwrap_or_default().to_owned(), worker(spec)?));
+            found.workers.push((name.unwrap_or_default().to_owned(), kafka_connect::worker(spec)));
             found.skipped.push(shown(kind, name));
         }
         "DebeziumServer" => {
@@ -74,17 +74,6 @@ fn connector(resource: &Node, name: Option<&str>, spec: &Node) -> Result<Connect
 
 fn not_paused(key: &str) -> Notice {
     Notice::ignored(key, "outboxd sends as soon as it runs: stop the process to pause it")
-}
-
-/// Returns the settings of a Connect cluster, as in its worker's file.
-fn worker(spec: &Node) -> Result<Vec<Entry>, DocumentError> {
-    let mut entries = Vec::new();
-    if let Some(Member { line, value, .. }) = spec.member("bootstrapServers") {
-        let member = Member { key: "bootstrap.servers".to_owned(), line: *line, value: value.clone() };
-        settings("", &Node::Map(vec![member]), &mut entries)?;
-    }
-    settings("", spec.get("config").unwrap_or(&Node::Null), &mut entries)?;
-    Ok(entries)
 }
 
 /// Adds the connectors of the files in a `ConfigMap` or `Secret`, or its own keys if they are a connector's.

@@ -104,7 +104,6 @@ fn a_container_asks_with_its_token() {
     );
 }
 
-#[cfg(feature = "demo")]
 #[test]
 fn an_instance_is_asked_by_the_second_version_of_its_service() {
     let answers =

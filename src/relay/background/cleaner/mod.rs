@@ -16,6 +16,7 @@ use crate::cleanup::{
 };
 use crate::error::chain;
 use crate::postgres::{Error, Sql, TableFacts, TlsSetup};
+use crate::relay::capture::captured::CapturedTables;
 use crate::relay::capture::preflight::{Capture, application};
 use crate::relay::options::ProcessingFailure;
 use crate::relay::parts::RelayParts;
@@ -95,6 +96,7 @@ pub(in crate::relay) async fn run(
     parts: Arc<RelayParts>,
     tls: TlsSetup,
     (status, metrics): (Status, Metrics),
+    captured: CapturedTables,
     stop: CancellationToken,
 ) {
     if !parts.relay.cleanup.enabled {
@@ -113,6 +115,7 @@ pub(in crate::relay) async fn run(
         tls: &tls,
         status: &status,
         metrics: &metrics,
+        captured: &captured,
         letters: &letters,
         stop: &stop,
     };
@@ -146,6 +149,8 @@ struct Cleaner<'c> {
     tls: &'c TlsSetup,
     status: &'c Status,
     metrics: &'c Metrics,
+    /// The tables that this process captures, with what the polls of the catalog have found.
+    captured: &'c CapturedTables,
     /// Dead letters of earlier processes: a process that deletes rows writes none without its value.
     letters: &'c OnceCell<ValuelessDeadLetters>,
     stop: &'c CancellationToken,
@@ -168,7 +173,7 @@ impl Cleaner<'_> {
         }
         self.convert().await?;
         let horizon = Horizon::take(sql).await?;
-        self.wait(sql, horizon).await?;
+        self.wait(sql, horizon, Instant::now()).await?;
         let pass = Pass { sql, options, horizon, waits: &report_busy };
         // What is captured may have changed while we waited.
         let Some(capture) = self.capture(sql).await else { return Ok(()) };
@@ -186,6 +191,15 @@ impl Cleaner<'_> {
         for table in &capture.tables {
             if let Some(copies) = letters.only_copies(sql, parts, table).await? {
                 self.warn_of(&copies);
+                continue;
+            }
+            if let Some(reason) = self.captured.suspicion_of(table.oid) {
+                let table = format!("{}.{}", table.schema, table.name);
+                tracing::warn!(
+                    table,
+                    reason,
+                    "cleanup skips a table whose rows may be missing in the stream"
+                );
                 continue;
             }
             let doubts = doubts(sql, &parts.postgres.publication.name, table).await?;
@@ -228,13 +242,16 @@ impl Cleaner<'_> {
     }
 
     /// Waits until the horizon is sent according to both this process and this server: a slot that was moved
-    /// proves less. Creates partitions meanwhile, because the wait can last while Kafka is away.
-    async fn wait(&self, sql: &Sql, horizon: Horizon) -> Result<(), Error> {
+    /// proves less. Rows that the publication excluded when they were written are in front of the horizon too: the catalog must have
+    /// been polled since it was `taken`, without a reason to end the relay. Creates partitions meanwhile, because the wait can last
+    /// while Kafka is away.
+    async fn wait(&self, sql: &Sql, horizon: Horizon, taken: Instant) -> Result<(), Error> {
         let options = &self.parts.relay.cleanup;
         let mut looked = Instant::now();
         loop {
             let confirmed = sql.moment(&self.parts.postgres.slot.name).await?.confirmed;
-            if horizon.is_sent(confirmed, Some(self.status.snapshot().progress.flushed)) {
+            let is_sent = horizon.is_sent(confirmed, Some(self.status.snapshot().progress.flushed));
+            if is_sent && self.captured.is_judged_since(taken) {
                 return Ok(());
             }
             if looked.elapsed() >= options.interval

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use postgres_protocol::escape::escape_identifier;
 
+use super::suspicion::{Suspicion, Suspicions};
 use super::versions::Look;
 use crate::pgoutput::Relation;
 use crate::postgres::{TableFilter, TableVersion};
-use crate::wal::Oid;
+use crate::wal::{Lsn, Oid};
 
 /// Most tables and partitions that are remembered. A table with hourly partitions needs more than a year to
 /// reach it.
@@ -34,6 +36,9 @@ pub(in crate::relay) struct CapturedTable {
     /// before they are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::relay) key: Option<Vec<String>>,
+    /// Reason to suspect that rows of it are missing in the stream. Only what is stored has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::relay) suspicion: Option<Suspicion>,
 }
 
 /// Limit of notes that are stored and logged. Later ones are counted.
@@ -66,6 +71,9 @@ struct Remembered {
     notes: HashSet<String>,
     /// The limit of notes was reached and logged.
     notes_are_full: bool,
+    suspicions: Suspicions,
+    /// Begin of the last poll of the catalog that found no reason to end the relay.
+    judged: Option<Instant>,
 }
 
 impl Remembered {
@@ -97,7 +105,8 @@ impl Remembered {
 impl CapturedTable {
     /// Makes a captured table from what the catalog has of it.
     pub(in crate::relay) fn new(oid: Oid, root: Oid, schema: &str, name: &str) -> Self {
-        Self { oid: oid.0, root: root.0, schema: schema.to_owned(), name: name.to_owned(), key: None }
+        let (schema, name) = (schema.to_owned(), name.to_owned());
+        Self { oid: oid.0, root: root.0, schema, name, key: None, suspicion: None }
     }
 
     pub(in crate::relay) fn oid(&self) -> Oid {
@@ -111,6 +120,11 @@ impl CapturedTable {
     /// Returns whether the stream names the table as it was named when it was captured.
     pub(super) fn is_named(&self, relation: &Relation) -> bool {
         self.schema == relation.schema && self.name == relation.table
+    }
+
+    /// Returns the warning that rows of it may be missing in the stream.
+    pub(in crate::relay) fn warning(&self) -> Option<String> {
+        Some(self.suspicion?.warning(&self.full_name()))
     }
 
     /// Returns the name, quoted for SQL.
@@ -175,7 +189,9 @@ impl CapturedTables {
 
     /// Removes a table and its partitions, which the user has excluded.
     pub(in crate::relay) fn forget(&self, root: Oid) {
-        self.lock().tables.retain(|_, table| table.root() != root);
+        let mut remembered = self.lock();
+        remembered.tables.retain(|_, table| table.root() != root);
+        remembered.suspicions.retain(|table, _| table.root() != root);
     }
 
     /// Returns the captured tables themselves, without their partitions.
@@ -188,14 +204,18 @@ impl CapturedTables {
         self.lock().tables.values().cloned().collect()
     }
 
-    /// Returns what is stored beyond the process: the tables themselves, and up to the limit their
+    /// Returns what is stored beyond the process: suspected tables, the tables themselves, and up to the limit their
     /// partitions, the newest first.
     pub(in crate::relay) fn list_kept(&self) -> Vec<CapturedTable> {
         let remembered = self.lock();
-        let is_root = |table: &&CapturedTable| table.root == table.oid;
-        let roots = remembered.tables.values().filter(is_root);
-        let partitions = remembered.tables.values().rev().filter(|table| !is_root(table));
-        let mut kept: Vec<_> = roots.chain(partitions).take(KEPT_TABLES_MAX).cloned().collect();
+        let suspected = remembered.suspicions.list().map(|(table, suspicion)| {
+            let known = remembered.tables.get(&table.oid()).unwrap_or(table);
+            CapturedTable { suspicion: Some(*suspicion), ..known.clone() }
+        });
+        let others = remembered.tables.values().filter(|table| !remembered.suspicions.is_about(table.oid()));
+        let (roots, partitions): (Vec<_>, Vec<_>) = others.partition(|table| table.root == table.oid);
+        let others = roots.into_iter().chain(partitions.into_iter().rev()).cloned();
+        let mut kept: Vec<_> = suspected.chain(others).take(KEPT_TABLES_MAX).collect();
         kept.sort_unstable_by_key(|table| table.oid);
         kept
     }
@@ -210,7 +230,60 @@ impl CapturedTables {
             .map(|table| table.oid)
             .collect();
         let wanted = |table: &CapturedTable| matched(table) || roots.contains(&table.root);
-        history.into_iter().filter(wanted).for_each(|table| self.add(table));
+        for table in history.into_iter().filter(wanted) {
+            let suspicion = table.suspicion;
+            let table = CapturedTable { suspicion: None, ..table };
+            if let Some(suspicion) = suspicion {
+                self.lock().suspicions.recall(table.clone(), suspicion);
+            }
+            self.add(table);
+        }
+    }
+
+    /// Stores that rows of a table may be missing in the stream.
+    pub(in crate::relay) fn suspect(&self, table: CapturedTable, suspicion: Suspicion) {
+        self.lock().suspicions.add(table, suspicion);
+    }
+
+    /// Returns the warnings of the suspicions that are not settled.
+    pub(in crate::relay) fn suspicions(&self) -> Vec<String> {
+        let warning = |(table, suspicion): &(CapturedTable, Suspicion)| suspicion.warning(&table.full_name());
+        self.lock().suspicions.list().map(warning).collect()
+    }
+
+    /// Returns the warning of a suspicion about a captured table or one of its partitions.
+    pub(in crate::relay) fn suspicion_of(&self, root: Oid) -> Option<String> {
+        let remembered = self.lock();
+        let root_of = |table: &CapturedTable| remembered.tables.get(&table.oid()).unwrap_or(table).root();
+        let mut suspicions = remembered.suspicions.list();
+        let (table, suspicion) =
+            suspicions.find(|(table, _)| table.oid() == root || root_of(table) == root)?;
+        Some(suspicion.warning(&table.full_name()))
+    }
+
+    /// Settles all suspicions: the rows of the tables are sent.
+    pub(in crate::relay) fn settle_suspicions(&self) {
+        self.lock().suspicions.retain(|_, _| false);
+    }
+
+    /// Settles the suspicions of this LSN, as the operator asks. Returns false if there is none.
+    pub(in crate::relay) fn accept_suspicions(&self, lsn: Lsn) -> bool {
+        self.lock().suspicions.retain(|_, suspicion| suspicion.lsn != lsn)
+    }
+
+    /// Returns whether suspicions have changed since the last call, so that they must be stored.
+    pub(in crate::relay) fn take_changed_suspicions(&self) -> bool {
+        self.lock().suspicions.take_changed()
+    }
+
+    /// Records that a poll of the catalog that began then has found no reason to end the relay.
+    pub(in crate::relay) fn judged(&self, began: Instant) {
+        self.lock().judged = Some(began);
+    }
+
+    /// Returns whether such a poll has begun after `since`.
+    pub(in crate::relay) fn is_judged_since(&self, since: Instant) -> bool {
+        self.lock().judged.is_some_and(|began| began > since)
     }
 
     fn lock(&self) -> MutexGuard<'_, Remembered> {
@@ -220,6 +293,9 @@ impl CapturedTables {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use super::super::suspicion::SuspicionCause;
     use super::*;
     use crate::postgres::{Storage, TableOptions};
 
@@ -255,6 +331,41 @@ mod tests {
         let old = r#"{"oid":1,"root":1,"schema":"public","name":"outbox"}"#;
         assert_eq!(serde_json::from_str::<CapturedTable>(old).unwrap(), table(1, 1, "outbox"));
         assert_eq!(serde_json::to_string(&table(1, 1, "outbox")).unwrap(), old);
+    }
+
+    #[test]
+    fn a_suspicion_about_a_partition_is_one_about_its_table_and_is_stored() {
+        let tables = CapturedTables::default();
+        let all = [table(1, 1, "outbox"), table(2, 1, "outbox_1"), table(3, 3, "other")];
+        all.into_iter().for_each(|table| tables.add(table));
+        let of = |lsn| Suspicion::new(SuspicionCause::Rewritten, Lsn::new(lsn));
+        let warning = |lsn| of(lsn).warning("public.outbox_1");
+        tables.suspect(table(2, 1, "outbox_1"), of(10));
+        assert!(tables.take_changed_suspicions() && !tables.take_changed_suspicions());
+        assert_eq!(tables.suspicion_of(Oid(1)), Some(warning(10)));
+        assert_eq!(tables.suspicion_of(Oid(3)), None);
+        // Of the next process.
+        let next = CapturedTables::default();
+        let stored = serde_json::to_string(&tables.list_kept()).unwrap();
+        next.remember(serde_json::from_str(&stored).unwrap(), &TableFilter::default());
+        assert_eq!(next.suspicions(), [warning(10)]);
+        assert_eq!(next.list_kept(), tables.list_kept());
+        next.suspect(table(2, 1, "outbox_1"), of(20));
+        assert!(!next.accept_suspicions(Lsn::new(10)), "there is a later one");
+        assert!(next.accept_suspicions(Lsn::new(20)) && next.suspicions().is_empty());
+        tables.forget(Oid(1));
+        assert!(tables.suspicions().is_empty());
+    }
+
+    #[test]
+    fn a_poll_proves_nothing_about_what_came_after_its_begin() {
+        let (tables, start) = (CapturedTables::default(), Instant::now());
+        let later = start + Duration::from_secs(1);
+        assert!(!tables.is_judged_since(start), "there was none");
+        tables.judged(start);
+        assert!(!tables.is_judged_since(start));
+        tables.judged(later);
+        assert!(tables.is_judged_since(start) && !tables.is_judged_since(later));
     }
 
     fn version(oid: u32) -> TableVersion {

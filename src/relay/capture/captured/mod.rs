@@ -12,6 +12,7 @@ mod judge;
 mod judge_tests;
 mod not_sent;
 mod selection;
+mod suspicion;
 mod versions;
 
 pub(crate) use error::CaptureError;
@@ -24,4 +25,5 @@ pub(crate) use judge::{in_the_publication, near_miss};
 pub(in crate::relay) use judge_tests::route;
 pub(in crate::relay) use not_sent::{NotSent, PassedRows, renamed};
 pub(crate) use selection::excluded_by_predicate;
+pub(in crate::relay) use suspicion::{Suspicion, SuspicionCause};
 pub(in crate::relay) use versions::{Finding, Look, Namesake, Watched, judge, unpublished};

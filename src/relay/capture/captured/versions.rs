@@ -2,6 +2,7 @@
 
 use super::error::not_in_the_wal;
 use super::identity::{CapturedTable, CapturedTables};
+use super::suspicion::SuspicionCause;
 use crate::postgres::{
     Error, FoundTable, Member, PublicationVersion, PublishedOperations, Storage, TableVersion,
 };
@@ -55,10 +56,10 @@ pub(in crate::relay) struct Watched<'n> {
 pub(in crate::relay) enum Finding {
     /// Rows are not in the stream, or may not be: the relay ends.
     End(Error),
-    /// Rows may be missing, and nothing proves it: a person must look.
-    Suspect(String),
+    /// Rows of the table may be missing, and nothing proves it: the operator must check.
+    Suspect { table: CapturedTable, cause: SuspicionCause },
     /// As `Suspect` if the table's rows show that ALTER TABLE has rewritten them, which nothing else shows.
-    SuspectIfAltered { table: Oid, quoted: String, warning: String },
+    SuspectIfAltered(CapturedTable),
     /// Worth a line.
     Note(String),
 }
@@ -215,14 +216,10 @@ fn rewritten(old: &TableVersion, new: &TableVersion, publication: &PublicationVe
     if named || sequences_stayed {
         return Some(Finding::Note(format!("table {shown} was rewritten: no event is missing")));
     }
-    let warning = format!(
-        "table {shown} was rewritten by ALTER TABLE. It may have been unlogged for a moment, and rows that were written then are \
-         not in the stream. To see whether rows are missing: outboxd verify -c FILE; to send all rows that are there: -X \
-         snapshot.mode=always"
-    );
+    let table = CapturedTable::new(new.oid, new.root, &new.schema, &new.name);
     Some(match new.toast {
-        Oid(0) => Finding::SuspectIfAltered { table: new.oid, quoted: new.quoted(), warning },
-        _ => Finding::Suspect(warning),
+        Oid(0) => Finding::SuspectIfAltered(table),
+        _ => Finding::Suspect { table, cause: SuspicionCause::Rewritten },
     })
 }
 
@@ -233,26 +230,24 @@ fn recreated(before: &Look, now: &Look, publication: &PublicationVersion) -> Vec
     let seen = |oid: Oid| {
         before.tables.iter().any(|old| old.oid == oid) || before.namesakes.iter().any(|old| old.oid == oid)
     };
-    let captured =
-        now.tables.iter().filter(|table| table.oid == table.root).map(|table| (table.oid, table.full_name()));
-    let others = now.namesakes.iter().map(|namesake| (namesake.oid, namesake.table.full_name()));
+    let own = |oid: Oid, schema: &str, name: &str| CapturedTable::new(oid, oid, schema, name);
+    let roots = now.tables.iter().filter(|table| table.oid == table.root);
+    let captured = roots.map(|table| own(table.oid, &table.schema, &table.name));
+    let others = now.namesakes.iter();
+    let others = others.map(|other| own(other.oid, &other.table.schema, &other.table.name));
     captured
         .chain(others)
-        .filter(|(oid, name)| !seen(*oid) && had(name))
-        .filter(|(oid, _)| publication.members.iter().any(|member| member.table == *oid))
-        .map(|(_, name)| {
-            Finding::Suspect(format!(
-                "table {name} was created again and added to the publication: rows that were written to it before that are not in the \
-                 stream. To see whether rows are missing: outboxd verify -c FILE; to send all rows that are there: -X \
-                 snapshot.mode=always"
-            ))
-        })
+        .filter(|table| !seen(table.oid()) && had(&table.full_name()))
+        .filter(|table| publication.members.iter().any(|member| member.table == table.oid()))
+        .map(|table| Finding::Suspect { table, cause: SuspicionCause::MadeAnew })
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::suspicion::Suspicion;
     use super::*;
+    use crate::wal::Lsn;
 
     fn table(oid: u32, root: u32, name: &str) -> TableVersion {
         TableVersion {
@@ -320,10 +315,11 @@ mod tests {
             Watched { publication: "p", needed: &PublishedOperations::Inserts, may_lack_tables: false };
         let said = judge(watched, Some(&look()), now).into_iter().map(|finding| match finding {
             Finding::End(error) => error.to_string(),
-            Finding::Suspect(text) => {
+            Finding::Suspect { table, cause } => {
+                let text = Suspicion::new(cause, Lsn::ZERO).warning(&table.full_name());
                 format!("suspect: {}", text.split('.').take(2).collect::<Vec<_>>().join("."))
             }
-            Finding::SuspectIfAltered { quoted, .. } => format!("suspect if altered: {quoted}"),
+            Finding::SuspectIfAltered(table) => format!("suspect if altered: {}", table.quoted()),
             Finding::Note(text) => format!("note: {text}"),
         });
         said.collect::<Vec<_>>().join("; ")

@@ -81,7 +81,13 @@ impl Relay {
     /// When something fails that a retry cannot fix, or retries are used up, or the drain takes too long.
     pub async fn run(&self, control: &Control) -> Result<(), Error> {
         let poster = self.parts.notification_posts.as_ref().map(|posts| posts.start(self.metrics.clone()));
-        let outcome = self.run_sessions(control.receiver()).await;
+        let outcome = tokio::select! {
+            biased;
+            // The work.
+            outcome = self.run_sessions(control.receiver()) => outcome,
+            // Never ends: it only reports.
+            () = self.parts.file_settings.watch(&self.status) => Ok(()),
+        };
         if let Some(poster) = poster {
             poster.end().await;
         }
@@ -246,6 +252,7 @@ impl Relay {
             Arc::clone(parts),
             tls.clone(),
             (self.status.clone(), self.metrics.clone()),
+            link.capture.known.clone(),
             stop.clone(),
         ));
         self.status.up(Component::Slot, Instant::now());

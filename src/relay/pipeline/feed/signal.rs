@@ -192,11 +192,10 @@ fn forget(
     if !signals.incremental.is_reading(table.name()) {
         return;
     }
-    for (row, is_old) in [(new, false), (old, true)] {
-        let Some(row) = row else { continue };
+    for row in [new, old].into_iter().flatten() {
         match table.raw_key(row) {
-            // What is not in the replica identity is NULL.
-            Some(key) if !is_old || !key.contains(&None) => signals.incremental.changed(table.name(), &key),
+            // Columns that are not in the replica identity are NULL, and NULL in a unique index identifies no row.
+            Some(key) if !key.contains(&None) => signals.incremental.changed(table.name(), &key),
             _ => signals.incremental.changed_unknown(table.name()),
         }
     }

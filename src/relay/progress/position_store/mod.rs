@@ -90,6 +90,8 @@ struct Inner<L> {
     off: AtomicBool,
     /// The last one that this process wrote and Kafka has.
     own: Mutex<Option<Position>>,
+    /// The last one that this process read.
+    read: Mutex<Option<Position>>,
     /// Time of the last poll for the tables of the relay that has the slot.
     looked: Mutex<Option<Instant>>,
 }
@@ -177,9 +179,8 @@ impl Positions {
     /// Records in Kafka that this process ends because rows are not in the stream: the next start must not
     /// ignore that.
     pub(in crate::relay) async fn stop(&self, problem: String, cure: String) {
-        let own = self.own().take().filter(|own| own.phase == Phase::Streaming && self.is_on());
-        let Some(own) = own else { return };
-        if let Err(error) = self.try_write(&own.with_stop(problem, cure), END_PATIENCE).await {
+        let Some(stop) = self.with_stop(problem, cure).filter(|_| self.is_on()) else { return };
+        if let Err(error) = self.try_write(&stop, END_PATIENCE).await {
             tracing::error!(
                 error = chain(&error),
                 "cannot store in Kafka that rows are missing in the stream: the next start does not know it"
@@ -233,8 +234,19 @@ impl<L: PositionLog> Positions<L> {
     pub(in crate::relay) fn in_log(topic: L, key: &str) -> Self {
         let (key, epoch, accepted) = (key.to_owned(), AtomicU64::new(0), Mutex::default());
         let [is_compared, follows_end, off] = [(); 3].map(|()| AtomicBool::new(false));
-        let (own, looked) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { topic, key, epoch, accepted, is_compared, follows_end, off, own, looked }))
+        let (own, read, looked) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self(Arc::new(Inner {
+            topic,
+            key,
+            epoch,
+            accepted,
+            is_compared,
+            follows_end,
+            off,
+            own,
+            read,
+            looked,
+        }))
     }
 
     /// Returns the position that counts of the key's values, oldest first.
@@ -243,6 +255,7 @@ impl<L: PositionLog> Positions<L> {
         // What this process has used up need not be in Kafka yet.
         let accepted = position.iter().flat_map(|position| &position.accepted);
         accepted.for_each(|accepted| self.use_up(*accepted));
+        self.0.read.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&position);
         match &position {
             Some(position) => {
                 self.has(position);
@@ -288,6 +301,15 @@ impl<L: PositionLog> Positions<L> {
     fn has_written(&self, position: &Position) {
         self.has(position);
         *self.own() = Some(position.clone());
+    }
+
+    /// Returns the newest position with a stop: the one that this process wrote last, or the one that it continues from. A stop that is
+    /// stored already stays as it is.
+    fn with_stop(&self, problem: String, cure: String) -> Option<Position> {
+        let read = self.0.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let newest = [self.own().take(), read].into_iter().flatten().rev().max_by_key(|kept| kept.epoch)?;
+        let is_free = newest.phase == Phase::Streaming && newest.stopped.is_none();
+        is_free.then(|| newest.with_stop(problem, cure))
     }
 
     fn own(&self) -> MutexGuard<'_, Option<Position>> {
@@ -343,5 +365,61 @@ impl<L: PositionLog> Positions<L> {
 
     fn unreadable(&self, source: RecordError) -> Error {
         Error::NoPosition { topic: self.0.topic.name().to_owned(), key: self.0.key.clone(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::origin::Origin;
+    use crate::wal::{Oid, SystemId, TimelineId};
+
+    /// Acknowledges nothing.
+    #[derive(Debug)]
+    struct Silent;
+
+    impl PositionLog for Silent {
+        type Receipt = ();
+
+        fn name(&self) -> &'static str {
+            "positions"
+        }
+
+        fn send(&self, _: &[u8], _: &[u8]) -> Result<(), kafka::Error> {
+            Ok(())
+        }
+
+        fn outcome(&self, (): &mut ()) -> Option<Result<(), kafka::Error>> {
+            None
+        }
+    }
+
+    fn at(epoch: u64) -> Position {
+        let origin = Origin { system_id: SystemId("1".to_owned()), timeline: TimelineId(1) };
+        let mut position = Position::at(Lsn::new(100), &origin, ("shop", Oid(5)), "outbox");
+        position.epoch = epoch;
+        position
+    }
+
+    #[test]
+    fn a_stop_is_stored_with_the_newest_position_also_of_an_earlier_process() {
+        let positions = Positions::in_log(Silent, "key");
+        let stop = || {
+            let stop = positions.with_stop("rows are missing".to_owned(), "send them".to_owned())?;
+            stop.stopped.as_ref().map(|stopped| (stop.epoch, stopped.problem.clone()))
+        };
+        let learn = |position: &Position| positions.learn(&[position.to_json().ok()]).unwrap();
+        assert_eq!(stop(), None, "a first start has nothing to lose");
+        learn(&at(3));
+        assert_eq!(
+            stop(),
+            Some((3, "rows are missing".to_owned())),
+            "nothing of this process is in Kafka yet"
+        );
+        positions.has_written(&at(4));
+        assert_eq!(stop(), Some((4, "rows are missing".to_owned())));
+        positions.has_written(&at(4));
+        learn(&at(5).with_stop("a filter".to_owned(), "send them".to_owned()));
+        assert_eq!(stop(), None, "the one that is stored stays as it is");
     }
 }

@@ -7,6 +7,7 @@ use tokio::task::spawn_blocking;
 
 use crate::kafka::{self, PositionTopic, Read};
 use crate::postgres;
+use crate::relay::capture::captured::CapturedTable;
 use crate::relay::error::Error;
 use crate::relay::parts::RelayParts;
 use crate::relay::progress::position::{Phase, Position, Stopped, acceptable, is_of_dropped};
@@ -26,13 +27,23 @@ pub(crate) struct StoredPosition {
     pub(crate) ended: bool,
     /// Reason for which outboxd has ended with rows that are not in the stream, until the operator has acted.
     pub(in crate::relay) stopped: Option<Stopped>,
+    /// Warnings about tables whose rows may be missing in the stream.
+    pub(crate) suspicions: Vec<String>,
 }
 
 impl StoredPosition {
     /// Makes one for tests.
     #[cfg(test)]
     pub(crate) const fn of(phase: Phase, lsn: Lsn, accepted: Vec<Lsn>, database: Oid) -> Self {
-        Self { phase, lsn, accepted, database: Some(database), ended: false, stopped: None }
+        Self {
+            phase,
+            lsn,
+            accepted,
+            database: Some(database),
+            ended: false,
+            stopped: None,
+            suspicions: Vec::new(),
+        }
     }
 
     /// Sets a stop, for tests.
@@ -77,6 +88,7 @@ pub(crate) async fn stored_position(
         lsn: position.lsn,
         database: position.database_oid(),
         ended: position.ended,
+        suspicions: position.tables.iter().filter_map(CapturedTable::warning).collect(),
         stopped: position.stopped,
         accepted: position.accepted,
     }))

@@ -1,102 +1,80 @@
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import java.util.*;
-import java.util.concurrent.CancellationException;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.BiConsumer;
-import org.apache.commons.logging.*;
 import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
-import org.springframework.dao.*;
+import org.springframework.dao.DataAccessException;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 import org.springframework.kafka.core.KafkaTemplate;
 import org.springframework.kafka.listener.*;
 import org.springframework.kafka.support.Acknowledgment;
-import org.springframework.transaction.CannotCreateTransactionException;
-import org.springframework.transaction.support.*;
+import org.springframework.transaction.support.TransactionTemplate;
 
-/** The protocol of docs/inbox-protocol.md. The container calls all methods in one thread. */
-record Inbox(String consumer, String deadLetters, SingleConnectionDataSource postgres, JdbcTemplate jdbc, TransactionTemplate transactions,
-        KafkaTemplate<byte[], byte[]> producer, MessageListenerContainer container, BiConsumer<String, byte[]> handler,
-        Map<TopicPartition, Tenure> held) implements AcknowledgingMessageListener<byte[], byte[]>, ConsumerAwareRebalanceListener {
-    record Tenure(int partitionId, long epoch, Long nextOffset) { }
+/** The protocol of docs/inbox-protocol.md. The container calls all methods in one thread, with one record at a time. */
+record Inbox(String name, String deadLetters, SingleConnectionDataSource postgres, JdbcTemplate jdbc, TransactionTemplate transactions,
+        KafkaTemplate<byte[], byte[]> producer, MessageListenerContainer container, Map<TopicPartition, Tenure> held)
+        implements AcknowledgingConsumerAwareMessageListener<byte[], byte[]>, ConsumerAwareRebalanceListener {
+    record Tenure(int partitionId, long epoch) { }
 
-    private static final Log LOG = LogFactory.getLog(Inbox.class);
-
-    /** Who takes a partition knows its epoch. The transactions of whoever had it before are over, and where it has ended is known. */
-    @Override
-    public void onPartitionsAssigned(Consumer<?, ?> kafka, Collection<TopicPartition> partitions) {
-        for (TopicPartition partition : partitions) {
-            Tenure tenure = transaction(status -> jdbc.queryForObject("SELECT * FROM inbox_take(?, ?, ?, ?)",
-                (row, n) -> new Tenure(row.getInt("partition_id"), row.getLong("epoch"), row.getObject("next_offset", Long.class)),
-                consumer, partition.topic(), partition.partition(), consumer));
-            held.put(partition, tenure);
-            if (tenure.nextOffset != null) kafka.seek(partition, tenure.nextOffset); // Otherwise from where the group has committed.
-        }
-    }
-
-    @Override
-    public void onPartitionsRevoked(Collection<TopicPartition> partitions) { // Of lost partitions, too.
-        held.keySet().removeAll(partitions);
-    }
-
-    @Override
-    public void onMessage(ConsumerRecord<byte[], byte[]> record, Acknowledgment acknowledgment) {
-        var partition = new TopicPartition(record.topic(), record.partition());
-        Tenure tenure = held.remove(partition); // It is held again when the record has ended, so that nothing can overtake the record.
-        if (tenure != null && end(record, tenure)) {
-            held.put(partition, tenure);
-            acknowledgment.acknowledge();
-        }
-    }
-
-    private boolean end(ConsumerRecord<byte[], byte[]> record, Tenure tenure) {
-        try {
-            return end(record, tenure, false);
-        } catch (CancellationException error) {
-            return false;
-        } catch (RuntimeException error) { // The dead letter is in Kafka before the record ends. After a crash in between it is written twice.
-            LOG.warn("A dead letter: offset " + record.offset() + " of partition " + record.partition(), error);
-            var letter = new ProducerRecord<>(deadLetters, null, record.key(), record.value(), record.headers());
-            letter.headers().add("outboxd.errors.topic", record.topic().getBytes(UTF_8));
-            letter.headers().add("outboxd.errors.message", "%.1000s".formatted(error).getBytes(UTF_8));
-            producer.send(letter).join();
-            return end(record, tenure, true);
-        }
-    }
-
-    /** One transaction: is the partition still held, is the event new, what it changes, and up to where the partition has ended. */
-    private boolean end(ConsumerRecord<byte[], byte[]> record, Tenure tenure, boolean isDead) {
-        return transaction(status -> {
-            if (!jdbc.queryForObject("SELECT inbox_enter(?, ?)", Boolean.class, tenure.partitionId, tenure.epoch)) {
-                LOG.warn("Another holder has taken partition " + record.partition());
-                status.setRollbackOnly();
-                return false;
-            }
-            if (!isDead) {
-                // The database refuses an id that is not UTF-8. In Java two such ids could become equal.
-                byte[] id = record.headers().lastHeader("id").value();
-                boolean isNew = jdbc.queryForObject("SELECT inbox_claim(?, ?, convert_from(?, 'UTF8'))", Boolean.class, consumer, record.topic(), id);
-                if (isNew) handler.accept(new String(id, UTF_8), record.value());
-            }
-            jdbc.query("SELECT inbox_ended(?, ?, ?)", row -> { }, tenure.partitionId, tenure.epoch, record.offset() + 1);
-            return true;
-        });
-    }
-
-    /** The same again by another connection after an error that is none of the event: the server is away, or another transaction in the way. */
-    private <T> T transaction(TransactionCallback<T> work) {
-        while (true) {
+    /** Takes partitions, which ends the transactions of their last holder, and reads from where that has ended. Waits for the database. */
+    @Override public void onPartitionsAssigned(Consumer<?, ?> kafka, Collection<TopicPartition> partitions) {
+        for (var left = new ArrayDeque<>(partitions); !left.isEmpty() && container.isRunning(); ) {
+            TopicPartition partition = left.element();
             try {
-                return transactions.execute(work);
-            } catch (TransientDataAccessException | DataAccessResourceFailureException | CannotCreateTransactionException error) {
-                if (!container.isRunning()) throw new CancellationException("the program ends");
-                LOG.warn("The same again in 0.5 s: " + error.getMostSpecificCause());
-                postgres.resetConnection();
-                LockSupport.parkNanos(500_000_000);
+                jdbc.query("SELECT * FROM inbox_take(?, ?, ?, ?)", row -> {
+                    held.put(partition, new Tenure(row.getInt("partition_id"), row.getLong("epoch")));
+                    if (row.getObject("next_offset") != null) kafka.seek(partition, row.getLong("next_offset")); // Otherwise the group's offset.
+                }, name, partition.topic(), partition.partition(), name);
+                left.remove();
+            } catch (DataAccessException error) {
+                reconnect(error);
             }
         }
+    }
+    @Override public void onPartitionsRevoked(Collection<TopicPartition> partitions) { held.keySet().removeAll(partitions); } // Of lost ones, too.
+
+    @Override public void onMessage(ConsumerRecord<byte[], byte[]> record, Acknowledgment acknowledgment, Consumer<?, ?> kafka) {
+        var partition = new TopicPartition(record.topic(), record.partition());
+        for (boolean isDead = false; held.containsKey(partition); isDead = true) {
+            try {
+                if (end(record, held.get(partition), isDead)) acknowledgment.acknowledge();
+                else held.remove(partition); // Until the group assigns it again.
+                return;
+            } catch (RuntimeException error) {
+                if (Main.isTransient(error)) { // A failover may have lost the last transactions: the database knows where to go on.
+                    reconnect(error);
+                    kafka.seek(partition, record.offset());
+                    onPartitionsAssigned(kafka, held.keySet());
+                    return;
+                }
+                if (isDead) throw error;
+                // The dead letter is in Kafka before the record ends. After a crash in between it is written twice.
+                var letter = new ProducerRecord<>(deadLetters, null, record.key(), record.value(), record.headers());
+                letter.headers().add("outboxd.errors.topic", record.topic().getBytes(UTF_8));
+                letter.headers().add("outboxd.errors.message", "%.1000s".formatted(error).getBytes(UTF_8));
+                producer.send(letter).join();
+            }
+        }
+    }
+    private void reconnect(Exception error) {
+        System.err.println("again in 0.5 s: " + error);
+        LockSupport.parkNanos(500_000_000);
+        postgres.resetConnection();
+    }
+    /** One transaction: checks that the partition is held and the event new, makes its changes, and stores the offset behind it. */
+    private boolean end(ConsumerRecord<byte[], byte[]> record, Tenure tenure, boolean isDead) {
+        var enter = "SELECT CASE WHEN inbox_enter(?, ?) THEN CASE WHEN ? THEN false ELSE inbox_claim(?, ?, convert_from(?, 'UTF8')) END END";
+        return transactions.execute(status -> {
+            var header = record.headers().lastHeader("id");
+            byte[] id = header == null ? null : header.value(); // The database refuses one that is absent or not UTF-8.
+            Boolean isNew = jdbc.queryForObject(enter, Boolean.class, tenure.partitionId, tenure.epoch, isDead, name, record.topic(), id);
+            if (isNew == null) status.setRollbackOnly();
+            if (Boolean.TRUE.equals(isNew)) Main.handle(jdbc, new String(id, UTF_8), record.value());
+            if (isNew != null) jdbc.query("SELECT inbox_ended(?, ?, ?)", row -> { }, tenure.partitionId, tenure.epoch, record.offset() + 1);
+            return isNew != null;
+        });
     }
 }

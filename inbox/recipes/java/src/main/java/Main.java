@@ -1,12 +1,15 @@
 import java.net.URI;
+import java.sql.SQLException;
 import java.util.*;
 import org.apache.kafka.clients.consumer.RangeAssignor;
 import org.apache.kafka.common.serialization.*;
+import org.springframework.dao.*;
 import org.springframework.jdbc.core.JdbcTemplate;
 import org.springframework.jdbc.datasource.SingleConnectionDataSource;
 import org.springframework.jdbc.support.JdbcTransactionManager;
 import org.springframework.kafka.core.*;
 import org.springframework.kafka.listener.*;
+import org.springframework.transaction.CannotCreateTransactionException;
 import org.springframework.transaction.support.TransactionTemplate;
 import tools.jackson.databind.*;
 
@@ -17,8 +20,8 @@ import tools.jackson.databind.*;
 public class Main {
     private static final ObjectMapper JSON = new ObjectMapper();
 
-    /** Whatever the event changes, in the transaction that remembers it. */
-    private static void handle(JdbcTemplate jdbc, String id, byte[] value) {
+    /** Makes the changes of an event, in the transaction that stores its id. */
+    static void handle(JdbcTemplate jdbc, String id, byte[] value) {
         JsonNode event = JSON.readTree(value);
         if ("always".equals(event.path("fail").stringValue(null))) {
             throw new IllegalArgumentException("the event says that it always fails");
@@ -26,6 +29,13 @@ public class Main {
         long customer = event.required("customer_id").longValue();
         jdbc.update("UPDATE customers SET lifetime_value = lifetime_value + ? WHERE id = ?", event.required("amount").longValue(), customer);
         jdbc.update("INSERT INTO applied (event_id, customer_id, seq) VALUES (?, ?, ?)", id, customer, event.required("seq").longValue());
+    }
+
+    /** Reports whether the same may succeed later: the database is away or read-only, or another transaction was in the way. */
+    static boolean isTransient(RuntimeException error) {
+        return error instanceof TransientDataAccessException || error instanceof DataAccessResourceFailureException
+            || error instanceof CannotCreateTransactionException
+            || error.getCause() instanceof SQLException cause && "25006".equals(cause.getSQLState());
     }
 
     public static void main(String[] args) {
@@ -40,11 +50,11 @@ public class Main {
         Map<String, Object> settings = Map.of("bootstrap.servers", args[1], "group.id", args[3], "enable.auto.commit", false,
             "auto.offset.reset", "earliest", "isolation.level", "read_committed", "session.timeout.ms", 6000, "heartbeat.interval.ms", 2000,
             "partition.assignment.strategy", RangeAssignor.class.getName(), // Clients in all languages have it, so that they can be in one group.
-            "max.poll.records", 10); // A rebalance waits for the records that were read.
+            "max.poll.records", 1); // None of an earlier poll is left when a partition is taken again.
         var container = new KafkaMessageListenerContainer<>(
             new DefaultKafkaConsumerFactory<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer()), new ContainerProperties(args[2]));
         var inbox = new Inbox(args[3], args[4], postgres, jdbc, new TransactionTemplate(new JdbcTransactionManager(postgres)), producer, container,
-            (id, value) -> handle(jdbc, id, value), new HashMap<>());
+            new HashMap<>());
         ContainerProperties properties = container.getContainerProperties();
         properties.setConsumerRebalanceListener(inbox);
         properties.setMessageListener(inbox);

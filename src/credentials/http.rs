@@ -1,4 +1,4 @@
-//! Requests to AWS' services and metadata.
+//! Requests to identity providers, and to services of clouds and their metadata.
 
 use std::io;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::{Method, Request, Response, header};
+use zeroize::Zeroizing;
 
 use crate::http_client::{Address, USER_AGENT, connect, connector, exchange, secure};
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// An answer.
-#[derive(Debug)]
+/// An answer, whose body is wiped when it is dropped.
 pub(super) struct Answer {
     pub(super) status: u16,
-    pub(super) body: String,
+    pub(super) body: Zeroizing<String>,
 }
 
 /// Asks one URL. `headers` may have secrets.
@@ -59,6 +59,6 @@ async fn answer(response: Response<Incoming>) -> io::Result<Answer> {
     let status = response.status().as_u16();
     let body =
         Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(io::Error::other)?;
-    let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+    let body = Zeroizing::new(String::from_utf8_lossy(&body.to_bytes()).into_owned());
     Ok(Answer { status, body })
 }
