@@ -42,7 +42,7 @@ pub(crate) fn run(options: &Options) -> bool {
             let slot = slot(row.contestant, round);
             let trial = Trial { lab: &lab, slot: &slot, records: &records, end, shape: options.shape };
             let outcome = field.drain(row.contestant, &trial);
-            tell(round, row.contestant, &outcome);
+            report(round, row.contestant, &outcome);
             if round != WARM_UP || outcome.is_err() {
                 row.outcomes.push(outcome);
             }
@@ -64,7 +64,7 @@ fn slot(contestant: Contestant, round: u32) -> String {
     format!("{contestant}_{round}")
 }
 
-fn tell(round: u32, contestant: Contestant, outcome: &Result<Took, String>) {
+fn report(round: u32, contestant: Contestant, outcome: &Result<Took, String>) {
     let round = if round == WARM_UP { "warm-up".to_owned() } else { format!("round {round}") };
     match outcome {
         Ok(took) => println!("{round}: {contestant} {:.2} s", took.wall.as_secs_f64()),

@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Options, rate: u32) -> bool {
     for round in 0..=options.rounds {
         for at in turns(relays.len(), round) {
             let outcome = measure(&lab, options, field.program(relays[at]), (relays[at], round), rate);
-            tell(round, relays[at], &outcome);
+            report(round, relays[at], &outcome);
             merge(&mut outcomes[at], outcome, round);
         }
     }
@@ -58,7 +58,7 @@ fn merge(all: &mut Result<Vec<Duration>, String>, outcome: Result<Vec<Duration>,
     }
 }
 
-fn tell(round: u32, contestant: Contestant, outcome: &Result<Vec<Duration>, String>) {
+fn report(round: u32, contestant: Contestant, outcome: &Result<Vec<Duration>, String>) {
     let round = if round == WARM_UP { "warm-up".to_owned() } else { format!("round {round}") };
     println!("{round}: {}", line(contestant, outcome));
 }

@@ -1,3 +1,5 @@
+//! The order of transactions and their outstanding records; its frontier is all that may be confirmed to PostgreSQL.
+
 use std::collections::VecDeque;
 
 use super::LedgerError;

@@ -1,3 +1,5 @@
+//! The limit of records in flight, by number and by bytes.
+
 /// Limits of what may be handed to the producer and not yet be acknowledged. A full window stops the reading
 /// of the socket.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::transaction::Before;
+use super::envelope::transaction::Before;
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
 /// The parts of an event that the row itself does not contain.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::context::{ChangeContext, ReplicationOrigin, SkippedHalves, Snapshot};
+use super::envelope::transaction::Tally;
 use super::events::ChangeEvents;
 use super::record::ChangeRecords;
 use super::row_change::RowChange;
 use super::table::ChangeTable;
-use super::transaction::Tally;
 use crate::connect::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
 use crate::connect::converter::registered::SchemaId;
 use crate::connect::converter::{ConvertError, Destination};

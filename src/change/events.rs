@@ -1,17 +1,18 @@
 use std::sync::Arc;
 
-use super::headers::{self, ContextBytes};
+use super::envelope::headers;
+use super::envelope::headers::ContextBytes;
+use super::envelope::shape::EnvelopeShape;
+use super::envelope::transaction::{End, TransactionTopic};
 use super::message::MessageEvents;
 use super::notification::NotificationSchemas;
 use super::options::ChangeOptions;
 use super::record::ChangeRecords;
-use super::shape::EnvelopeShape;
 use super::table::ChangeTable;
-use super::transaction::{End, TransactionTopic};
 use crate::connect::column::ColumnDescription;
 use crate::connect::converter::{Converters, Destination};
 use crate::connect::transform::chain::Chain;
-use crate::connect::transform::timescale::Hypertables;
+use crate::connect::transform::debezium::timescale::Hypertables;
 use crate::connect::{Heartbeat, Kind, OptionError, OptionReader, Schema};
 use crate::outbox::{EventContext, EventRouter, RouteError};
 use crate::pgoutput::{Begin, Relation};
@@ -93,7 +94,7 @@ impl ChangeEvents {
     /// column whose type has no codec is skipped, as in Debezium.
     #[must_use]
     pub fn bind(&self, relation: &Relation, columns: &[ColumnDescription]) -> ChangeTable {
-        super::binding::bind(Arc::clone(&self.0), relation, columns)
+        super::table::binding::bind(Arc::clone(&self.0), relation, columns)
     }
 
     /// Returns the transforms in their order, each as its name and class.

@@ -9,10 +9,11 @@ use serde_json::json;
 
 use super::context::ChangeContext;
 use super::digest::ChangeDigest;
+use super::envelope::source;
+use super::envelope::source::Source;
+use super::envelope::transaction;
 use super::events::{ChangeEvents, Connector};
 use super::record::{ChangeRecords, Inconvertible};
-use super::source::{self, Source};
-use super::transaction;
 use crate::connect::column::{binary, binary_schema};
 use crate::connect::converter::Destination;
 use crate::connect::source_record::{Datum, SourceRecord};

@@ -1,7 +1,7 @@
-use super::key::{KeyColumns, MESSAGE_KEY_COLUMNS};
-use super::placeholder::Placeholder;
-use super::reselect::Reselect;
-use super::transaction::TransactionTopic;
+use super::envelope::transaction::TransactionTopic;
+use super::table::key::{KeyColumns, MESSAGE_KEY_COLUMNS};
+use super::table::placeholder::Placeholder;
+use super::table::reselect::Reselect;
 use crate::connect::{OptionReader, Refused, debezium_version};
 use crate::outbox::{EventRouter, MessagePrefixes};
 

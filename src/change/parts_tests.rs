@@ -40,7 +40,7 @@ fn each_half_of_a_changed_key_is_an_operation() {
 }
 
 #[test]
-fn a_record_that_fails_is_left_out_alone() {
+fn a_record_that_fails_is_skipped_alone() {
     let ways: [(Options, bool); 2] = [(&FAILS_BUT_FOR_TOMBSTONES, false), (&FAILS_WITHOUT_TRANSFORMS, true)];
     for (options, is_direct) in ways {
         let table = table(options);

@@ -91,7 +91,7 @@ impl<'a> ChangeRecords<'a> {
     }
 
     /// Sets the digest that identifies the records, which is sent as a header.
-    pub(crate) const fn tell_digest(&mut self, digest: ChangeDigest) {
+    pub(crate) const fn report_digest(&mut self, digest: ChangeDigest) {
         self.digest = Some(digest);
     }
 

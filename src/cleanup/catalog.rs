@@ -185,7 +185,7 @@ pub(crate) fn captured_archive(archive: Option<&ArchiveTo>, captured: &[TableFac
 
 /// Returns the reasons for which the publication may exclude rows of this table.
 pub(crate) async fn doubts(sql: &Sql, publication: &str, table: &TableFacts) -> Result<Vec<Doubt>, Error> {
-    const DOING: &str = "reading what the publication leaves out";
+    const DOING: &str = "reading what the publication excludes";
     let get = |error| Error::sql(DOING, error);
     let rows = sql.query(DOING, PUBLISHED, &[&publication, &table.oid.0]).await?;
     let Some(row) = rows.first() else { return Ok(vec![Doubt::Unpublished]) };

@@ -72,7 +72,7 @@ pub(crate) enum PassError {
     #[error("the columns of the table have changed meanwhile")]
     Changed,
     /// Values would be lost. `alter` makes the columns.
-    #[error("table {archive}, where rows are to be kept, has not all columns that they have")]
+    #[error("table {archive} for archived rows lacks some of their columns")]
     Lacking { archive: String, alter: String },
 }
 

@@ -7,7 +7,7 @@ use clap::Parser as _;
 use serde_json::{Value, json};
 
 use super::args::Args;
-use super::say;
+use super::print_message;
 use crate::error::{Class, Diagnose, Exit, causes, report};
 use crate::telemetry::LogFormat;
 
@@ -29,7 +29,7 @@ pub(super) fn parse(command_line: Vec<OsString>) -> Result<Args, Exit> {
         if !as_json || !error.use_stderr() {
             error.exit();
         }
-        say(&usage(&error.to_string()).to_string());
+        print_message(&usage(&error.to_string()).to_string());
         Exit::Usage
     })
 }
@@ -51,7 +51,7 @@ pub(super) fn fail(error: &dyn Diagnose) -> Exit {
     }
     // A filter that hides errors, or a log that cannot start, hides no reason for an end.
     let as_json = logs_json || AS_JSON.get().copied().unwrap_or_default();
-    say(&if as_json { object(error, exit).to_string() } else { report(error) });
+    print_message(&if as_json { object(error, exit).to_string() } else { report(error) });
     exit
 }
 
@@ -89,7 +89,7 @@ mod tests {
     use crate::cli::run::assemble::AssembleError;
 
     #[test]
-    fn a_script_has_the_error_its_cure_and_the_exit_code() {
+    fn a_script_has_the_error_its_fix_and_the_exit_code() {
         let error = AssembleError::NoConfiguration;
         let expected = json!({
             "error": error.to_string(), "because": [], "fix": error.cure(), "class": "configuration", "code": 2,

@@ -72,7 +72,7 @@ pub fn relay_parts(sources: &Sources) -> Result<RelayParts, Exit> {
 }
 
 /// Prints a message to standard error; a closed one is no reason to fail.
-fn say(text: &str) {
+fn print_message(text: &str) {
     talk(&format!("{text}\n"));
 }
 
@@ -96,7 +96,7 @@ fn print(text: &str) {
 /// With the exit code when it was interrupted or has failed; the reason is printed on standard error.
 fn asynchronously<T, E: Diagnose>(work: impl Future<Output = Result<T, E>>) -> Result<T, Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
-        say(&format!("error: the runtime cannot be started: {error}"));
+        print_message(&format!("error: the runtime cannot be started: {error}"));
         Exit::Failed
     })?;
     let outcome = runtime.block_on(async {

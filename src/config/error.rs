@@ -139,7 +139,7 @@ pub(crate) enum Problem {
     #[error("{}: unknown key {:?}", said.origin, said.key)]
     UnknownKey {
         /// Key and value as they were written.
-        said: Box<Said>,
+        said: Box<GivenSetting>,
         /// Most similar known key, if there is one.
         nearest: Option<String>,
     },
@@ -155,7 +155,7 @@ pub(crate) enum Problem {
     #[error("{said} is not allowed: {allowed}")]
     InvalidValue {
         /// Key and value as they were written.
-        said: Box<Said>,
+        said: Box<GivenSetting>,
         /// Allowed values.
         allowed: String,
     },
@@ -163,7 +163,7 @@ pub(crate) enum Problem {
     #[error("{said} is refused: {reason}")]
     Refused {
         /// Key and value as they were written.
-        said: Box<Said>,
+        said: Box<GivenSetting>,
         /// Cause.
         reason: String,
         /// Fix.
@@ -183,7 +183,7 @@ pub(crate) enum Problem {
     #[error("{}: the placeholder in {} cannot be resolved", said.origin, said.key)]
     Placeholder {
         /// Key and value as they were written.
-        said: Box<Said>,
+        said: Box<GivenSetting>,
         /// Cause.
         source: PlaceholderError,
     },
@@ -217,7 +217,7 @@ fn meant(nearest: Option<&str>) -> Option<String> {
 
 /// Key and value of a setting, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct GivenSetting {
     /// The key, as it was written.
     pub key: String,
     /// Source of the value.
@@ -226,14 +226,14 @@ pub struct Said {
     pub value: String,
 }
 
-impl From<&Setting> for Box<Said> {
+impl From<&Setting> for Box<GivenSetting> {
     fn from(setting: &Setting) -> Self {
         let (key, origin) = (setting.shown_key(), setting.origin.clone());
-        Self::new(Said { key, origin, value: setting.to_string() })
+        Self::new(GivenSetting { key, origin, value: setting.to_string() })
     }
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for GivenSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}={}", self.origin, self.key, self.value)
     }

@@ -300,7 +300,7 @@ fn skipped_operations(reader: &mut Reader<'_>) -> crate::relay::SkippedOperation
             // Debezium accepts `r`, the rows of a snapshot, and sends them nevertheless.
             "r" => {}
             "none" if names.len() == 1 => {}
-            _ => reader.invalid(setting, "it takes c, u, d, t and r, or none alone"),
+            _ => reader.invalid(setting, "it must be a list of c, u, d, t and r, or none"),
         }
     }
     skipped

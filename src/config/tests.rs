@@ -51,7 +51,7 @@ pub(super) fn notices(config: &Config) -> Vec<String> {
 }
 
 #[test]
-fn a_complete_configuration_has_nothing_to_tell() {
+fn a_complete_configuration_has_nothing_to_report() {
     let config = complete_and(&[]).unwrap();
     assert_eq!(notices(&config), Vec::<String>::new());
     assert_eq!(config.postgres.slot.name.as_str(), "debezium");
@@ -65,7 +65,7 @@ fn a_complete_configuration_has_nothing_to_tell() {
 }
 
 #[test]
-fn the_article_runs_with_each_assumption_told() {
+fn the_article_runs_with_each_assumption_reported() {
     let config = file_and_bootstrap("article.json");
     let expected = [
         "topic.prefix: database.server.name (orders_server) is used instead",
@@ -91,7 +91,7 @@ fn the_article_runs_with_each_assumption_told() {
 }
 
 #[test]
-fn an_event_router_before_cloud_events_is_told_to_lose_its_values() {
+fn an_event_router_before_cloud_events_is_reported_to_lose_its_values() {
     let converter = "value.converter=io.debezium.converters.CloudEventsConverter";
     let told = "value.converter: CloudEventsConverter makes events of change events only: what the EventRouter has \
                 made is sent without its value, as Debezium sends it";
@@ -114,8 +114,8 @@ fn debezium_server_brings_its_own_converters() {
         Config::load(&Sources { files: vec![case("server-defaults.properties")], ..Sources::default() })
             .unwrap();
     let expected = [
-        "not used: quarkus.http.port, quarkus.log.level: there is no Quarkus: --http says where probes and metrics are, --log \
-         and OUTBOXD_LOG what is logged",
+        "not used: quarkus.http.port, quarkus.log.level: there is no Quarkus: --http sets the address of probes and metrics, \
+         --log and OUTBOXD_LOG set what is logged",
         "not used: debezium.sink.kafka.producer.key.serializer, debezium.sink.kafka.producer.value.serializer: \
          the converters make the bytes; there are no serializers",
     ];
@@ -223,7 +223,7 @@ fn what_must_not_be_ignored_is_refused() {
 }
 
 #[test]
-fn what_is_not_acted_upon_is_told_with_its_reason() {
+fn what_is_not_acted_upon_is_reported_with_its_reason() {
     for line in include_str!("cases/told.tsv").lines().skip(1) {
         let (setting, expected) = line.split_once('\t').unwrap_or((line, ""));
         let told = notices(&complete_and(&[setting]).unwrap()).concat();
@@ -320,7 +320,11 @@ fn placeholders_are_secrets() {
 fn a_dead_letter_topic_goes_with_tolerance() {
     let topic = "errors.deadletterqueue.topic.name=dead";
     let plain = complete_and(&["errors.tolerance=all", topic]).unwrap();
-    assert!(notices(&plain).concat().contains("dead letters do not tell why"), "{:?}", notices(&plain));
+    assert!(
+        notices(&plain).concat().contains("dead letters have neither their reason"),
+        "{:?}",
+        notices(&plain)
+    );
     let context = "errors.deadletterqueue.context.headers.enable=false";
     let said = complete_and(&["errors.tolerance=all", topic, context]).unwrap();
     assert_eq!(notices(&said), [""; 0]);
@@ -348,7 +352,7 @@ fn what_is_looked_for_at_the_ends_of_topics_is_written() {
 }
 
 #[test]
-fn every_mistake_is_told_at_once_with_its_cure() {
+fn every_mistake_is_reported_at_once_with_its_fix() {
     let error =
         complete_and(&["slot.nam=a", "slot.name=B", "database.port=x", "errors.tolerance=some"]).unwrap_err();
     assert_eq!(error.problems().count(), 4, "{error}");
@@ -383,7 +387,7 @@ fn several_routers_make_change_events_of_what_they_leave() {
     let another = ["transforms=outbox,audit", "transforms.audit.type=EventRouter"];
     assert!(complete_and(&another).unwrap().sends_changes());
     let cleanup = complete_and(&[&another[..], &["outboxd.cleanup.enable=true"]].concat()).unwrap_err();
-    assert!(cleanup.to_string().contains("where one EventRouter stands alone"), "{cleanup}");
+    assert!(cleanup.to_string().contains("that has one EventRouter alone"), "{cleanup}");
 }
 
 #[test]

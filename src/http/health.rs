@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_registry_is_told_of_once_it_was_asked() {
+    fn the_schema_registry_is_reported_once_it_was_asked() {
         let now = Instant::now();
         let status = Status::streaming(now);
         status.down(Component::Registry, "refused", now);

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_else_is_told_from_nobody() {
+    fn another_server_is_distinguished_from_none() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let ask = |port: u16| {
             let instance = Instance::parse(&port.to_string()).unwrap();

@@ -1,3 +1,5 @@
+//! The configuration of librdkafka's clients, with the settings that no option may override.
+
 use rdkafka::ClientConfig;
 use rdkafka::admin::AdminClient;
 use rdkafka::client::ClientContext;

@@ -1,3 +1,5 @@
+//! The reason of the last failed connection, from librdkafka's log: error codes do not contain it.
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rdkafka::ClientContext;

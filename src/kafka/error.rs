@@ -30,7 +30,7 @@ pub enum Error {
     #[error("{}", unwritten(.0))]
     Unwritten(#[source] Box<Rejection>),
     /// The producer is in a state from which it cannot go on.
-    #[error("the Kafka producer cannot go on: {0}")]
+    #[error("the Kafka producer cannot continue: {0}")]
     Fatal(String),
     /// A Kafka transaction came to no good end, or to none that is known.
     #[error("a Kafka transaction of transactional.id {id:?} cannot be {doing}: {reason}")]
@@ -45,9 +45,7 @@ pub enum Error {
         reason: String,
     },
     /// The topic of exactly-once's state cannot be made, read or written.
-    #[error(
-        "topic {topic:?}, which tells how far the last Kafka transaction went, cannot be {doing}: {reason}"
-    )]
+    #[error("topic {topic:?}, which has the end of the last Kafka transaction, cannot be {doing}: {reason}")]
     StateTopic {
         /// `made`, `read` or `written`.
         doing: &'static str,
@@ -59,7 +57,7 @@ pub enum Error {
         refused: bool,
     },
     /// The topic of the positions cannot be made, read or written.
-    #[error("topic {topic:?}, in which outboxd keeps its position, cannot be {doing}: {reason}")]
+    #[error("topic {topic:?}, in which outboxd stores its position, cannot be {doing}: {reason}")]
     PositionTopic {
         /// `made`, `read` or `written`.
         doing: &'static str,
@@ -71,7 +69,7 @@ pub enum Error {
         fault: TopicFault,
     },
     /// A missing topic cannot be created with the settings of `topic.creation`.
-    #[error("topic {topic:?} cannot be made as topic.creation.{group} says: {reason}")]
+    #[error("topic {topic:?} cannot be created by topic.creation.{group}: {reason}")]
     TopicCreation {
         /// Name of the topic.
         topic: String,
@@ -83,8 +81,8 @@ pub enum Error {
         fault: CreationFault,
     },
     /// The topic of the states of dead letters cannot be created or read.
-    #[error("topic {topic:?}, which tells what became of dead letters, cannot be {doing}: {reason}")]
-    LetterStates {
+    #[error("topic {topic:?}, which has the states of dead letters, cannot be {doing}: {reason}")]
+    DeadLetterStates {
         /// `made` or `read`.
         doing: &'static str,
         /// Name of the topic.
@@ -226,7 +224,7 @@ impl Diagnose for Error {
             Self::Transaction { fault, .. } => fault.class(),
             Self::StateTopic { refused: true, .. }
             | Self::PositionTopic { fault: TopicFault::Refused | TopicFault::Missing, .. }
-            | Self::LetterStates { refused: true, .. }
+            | Self::DeadLetterStates { refused: true, .. }
             | Self::TopicCreation { fault: CreationFault::Topic | CreationFault::Settings, .. }
             | Self::Unread { forbidden: true, .. } => Class::Definite,
             Self::Unread { .. }
@@ -235,7 +233,7 @@ impl Diagnose for Error {
             | Self::Fatal(_)
             | Self::StateTopic { .. }
             | Self::PositionTopic { .. }
-            | Self::LetterStates { .. }
+            | Self::DeadLetterStates { .. }
             | Self::TopicCreation { .. }
             | Self::Undecided { .. }
             | Self::TakenBack { .. }
@@ -256,12 +254,12 @@ impl Diagnose for Error {
             Self::Transaction { fault, .. } => fault.exit(),
             Self::StateTopic { refused: true, .. }
             | Self::PositionTopic { fault: TopicFault::Refused | TopicFault::Missing, .. }
-            | Self::LetterStates { refused: true, .. }
+            | Self::DeadLetterStates { refused: true, .. }
             | Self::TopicCreation { fault: CreationFault::Settings, .. } => Exit::Precondition,
             Self::TopicCreation { fault: CreationFault::Topic, .. } => Exit::Row,
             Self::StateTopic { .. }
             | Self::PositionTopic { .. }
-            | Self::LetterStates { .. }
+            | Self::DeadLetterStates { .. }
             | Self::TopicCreation { .. }
             | Self::Undecided { .. }
             | Self::TakenBack { .. } => Exit::KafkaUnreachable,
@@ -279,8 +277,8 @@ impl Diagnose for Error {
             Self::Unreachable { reason, .. } => Some(unreachable_cure(reason).to_owned()),
             Self::Rejected(rejection) => rejection.cure(),
             Self::Unwritten(_) => Some(
-                "nothing is lost: start outboxd again, and it sends everything again that was not written. \
-                 If the error comes back, see whether somebody deletes a topic, and read the brokers' logs"
+                "nothing is lost: start outboxd again, and it sends again what was not written. \
+                 If the error returns, check whether a topic is being deleted, and read the brokers' logs"
                     .to_owned(),
             ),
             Self::NoOffsetTopic { topic } => Some(format!(
@@ -296,7 +294,7 @@ impl Diagnose for Error {
             Self::Transaction { fault, id, .. } => fault.cure(id),
             Self::PositionTopic { topic, fault: TopicFault::Passing, .. }
             | Self::StateTopic { topic, refused: false, .. }
-            | Self::LetterStates { topic, refused: false, .. } => Some(format!(
+            | Self::DeadLetterStates { topic, refused: false, .. } => Some(format!(
                 "nothing is lost; start it again. If the error comes back, {} shows whether its partitions have a leader, and \
                  the brokers' logs why they are slow",
                 tool_lines::topics(&format!("--describe --topic {topic}"))
@@ -309,7 +307,7 @@ impl Diagnose for Error {
                 "{}, if the brokers use ACLs; to use another topic, or none, set outboxd.position.topic",
                 allow_all(topic)
             )),
-            Self::LetterStates { topic, .. } => Some(format!(
+            Self::DeadLetterStates { topic, .. } => Some(format!(
                 "{}, if the brokers use ACLs; to use another topic, set --state-topic",
                 allow_all(topic)
             )),
@@ -323,11 +321,11 @@ impl Diagnose for Error {
                 tool_lines::topics(&format!("--create --topic {topic}"))
             )),
             Self::Undecided { .. } => Some(
-                "the brokers abort it when it is older than its producer's transaction.timeout.ms. If it \
-                 stays, Kafka has forgotten to end it, and kafka-transactions.sh --bootstrap-server … \
+                "the brokers abort it when it is older than its producer's transaction.timeout.ms. If \
+                 it remains, Kafka does not end it, and kafka-transactions.sh --bootstrap-server … \
                  find-hanging --broker-id … shows it. Until it has ended, outboxd run confirms none of its \
-                 rows to PostgreSQL, and outboxd dlq settles no letter; docs/guarantees.md, What Kafka \
-                 forgets, says how to end it"
+                 rows to PostgreSQL, and outboxd dlq settles no dead letter. To end it: \
+                 docs/guarantees.md#transactions-that-kafka-aborts-or-expires"
                     .to_owned(),
             ),
             Self::Unread { topic, forbidden: true, .. } | Self::TopicTail { topic, .. } => Some(format!(
@@ -343,11 +341,11 @@ const fn unwritten(rejection: &Rejection) -> &'static str {
     if rejection.is_doubtful() {
         "Kafka acknowledged a record that it may not have written"
     } else if matches!(rejection.fault(), Some(Fault::Partition)) {
-        "a topic was made anew with fewer partitions"
+        "a topic was created again with fewer partitions"
     } else if rejection.is_consequence() {
         "Kafka does not accept this producer any more"
     } else {
-        "Kafka did not write a record, and does not say what is wrong with it"
+        "Kafka did not write a record, and reports no reason"
     }
 }
 
@@ -407,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_setting_is_told_without_its_value() {
+    fn a_refused_setting_is_reported_without_its_value() {
         let (reason, key) = ("Configuration property \"ssl.key.pem\" is not usable", "ssl.key.pem");
         let refused = RDKafkaConfRes::RD_KAFKA_CONF_INVALID;
         let error = KafkaError::ClientConfig(refused, reason.into(), key.into(), "hunter2".into());
@@ -425,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn why_kafka_cannot_be_reached_is_told_without_the_librarys_states() {
+    fn why_kafka_cannot_be_reached_is_reported_without_the_librarys_states() {
         let reason = "127.0.0.1:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused (after 0ms in state CONNECT, 1 \
                       identical error(s) suppressed)";
         let error = |seconds| {

@@ -38,7 +38,7 @@ pub(crate) use produce::rejection::Rejection;
 #[cfg(test)]
 pub(crate) use produce::rejection::ReportPlace;
 pub(crate) use produce::transport::Transport;
-pub(crate) use stores::letter_states::LetterStates;
+pub(crate) use stores::dead_letter_states::DeadLetterStates;
 pub(crate) use stores::offset_topic::{OffsetTopic, StoredValue};
 pub(crate) use stores::position_topic::{PositionTopic, Read, Receipt};
 pub(crate) use stores::signal_topic::{SignalRecord, SignalTopic};

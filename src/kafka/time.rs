@@ -1,3 +1,5 @@
+//! The time limit of a series of blocking requests.
+
 use std::time::{Duration, Instant};
 
 use rdkafka::error::{KafkaResult, RDKafkaErrorCode as Code};

@@ -32,7 +32,7 @@ pub enum Reason {
     #[error("cannot be opened with its password")]
     Password,
     /// Encrypted as Java 8 did by default.
-    #[error("is encrypted in a way that OpenSSL does not know any more")]
+    #[error("is encrypted in a way that OpenSSL no longer supports")]
     Cipher,
     /// Cut short, or no store at all.
     #[error("cannot be read: {0}")]
@@ -67,7 +67,7 @@ impl Diagnose for Error {
             Reason::Jks | Reason::Cipher => {
                 let new = format!("{}.p12", path.strip_suffix(".jks").unwrap_or(path));
                 format!(
-                    "write it anew, with Java 17 or later: keytool -importkeystore -srckeystore {path} -destkeystore {new} -deststoretype \
+                    "write it again, with Java 17 or later: keytool -importkeystore -srckeystore {path} -destkeystore {new} -deststoretype \
                      PKCS12, and set {option}={new}"
                 )
             }

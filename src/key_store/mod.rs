@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_with_what_to_type() {
+    fn what_cannot_be_used_is_reported_with_what_to_type() {
         let locked = pkcs12(&[certificate()], "hunter2");
         let cut = locked.get(..locked.len() / 2).unwrap();
         let long = vec![b'#'; usize::try_from(FILE_BYTES_MAX).unwrap() + 1];

@@ -29,7 +29,7 @@ pub(crate) struct Exporter {
 
 /// Last logged problem, and the time.
 #[derive(Default)]
-struct Told {
+struct LastReport {
     failed_at: Option<Instant>,
     refused_at: Option<Instant>,
     dropped_at: Option<Instant>,
@@ -39,7 +39,7 @@ struct Told {
 struct Course {
     metrics: Metrics,
     log: SpanLog,
-    told: Told,
+    last_report: LastReport,
     /// Spans of the request that is being sent.
     in_hand: u64,
 }
@@ -71,7 +71,7 @@ impl Exporter {
 
     /// Exports until `stop`, and then what there still is. What the collector does not take in time is counted as lost.
     pub(crate) async fn run(mut self, metrics: Metrics, stop: CancellationToken) {
-        let mut course = Course { metrics, log: self.log(), told: Told::default(), in_hand: 0 };
+        let mut course = Course { metrics, log: self.log(), last_report: LastReport::default(), in_hand: 0 };
         while !stop.is_cancelled() {
             tokio::select! {
                 biased;
@@ -134,14 +134,14 @@ impl Course {
             Ok(rejection) => {
                 self.metrics.spans_exported(count.saturating_sub(rejection.spans));
                 self.metrics.spans_lost(SpanLoss::Refused, rejection.spans);
-                self.told.works();
+                self.last_report.works();
                 if rejection.spans > 0 {
-                    self.told.refused(&rejection);
+                    self.last_report.refused(&rejection);
                 }
             }
             Err(error) => {
                 self.metrics.spans_lost(error.loss(), count);
-                self.told.failed(&error);
+                self.last_report.failed(&error);
             }
         }
     }
@@ -151,7 +151,7 @@ impl Course {
         self.metrics.spans_lost(SpanLoss::QueueFull, spans_of(dropped.queue));
         self.metrics.spans_lost(SpanLoss::NotSent, spans_of(dropped.open));
         if dropped.queue > 0 {
-            self.told.dropped(spans_of(dropped.queue));
+            self.last_report.dropped(spans_of(dropped.queue));
         }
     }
 }
@@ -179,7 +179,7 @@ fn spans_of(records: u64) -> u64 {
     u64::try_from(SPANS_OF_RECORD).map_or(records, |each| records.saturating_mul(each))
 }
 
-impl Told {
+impl LastReport {
     fn works(&mut self) {
         if self.failed_at.take().is_some() {
             tracing::info!("spans are exported again");

@@ -36,14 +36,14 @@ pub(super) struct Binding {
     /// All columns of the table, in their order.
     columns: Vec<ColumnDescription>,
     /// The names of their fields; an error for a column that a list excludes.
-    fields: Vec<Result<String, LeftOut>>,
+    fields: Vec<Result<String, Excluded>>,
     problems: Vec<BindProblem>,
     assumptions: Vec<Assumption>,
     unmasked: Vec<Unmasked>,
 }
 
 /// A column that the user's lists exclude.
-struct LeftOut {
+struct Excluded {
     column: String,
     /// The option of the list.
     by: &'static str,
@@ -75,7 +75,7 @@ impl Binding {
         let field = |column: &crate::pgoutput::Column| {
             let name = router.context.field_names.field_name(&column.name).into_owned();
             match router.context.rules.filter.leaves_out(&table, &column.name) {
-                Some(by) => Err(LeftOut { column: name, by }),
+                Some(by) => Err(Excluded { column: name, by }),
                 None => Ok(name),
             }
         };
@@ -272,7 +272,7 @@ impl Binding {
     fn missing(&self, option: &'static str, name: &str) -> BindProblem {
         let column = name.to_owned();
         match self.fields.iter().filter_map(|field| field.as_ref().err()).find(|left| left.column == name) {
-            Some(LeftOut { by, .. }) => BindProblem::LeftOut { option, column, by },
+            Some(Excluded { by, .. }) => BindProblem::Excluded { option, column, by },
             None => BindProblem::Missing { option, column, nearest: self.nearest(name) },
         }
     }

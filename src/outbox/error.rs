@@ -32,7 +32,7 @@ pub enum BindProblem {
         nearest: Vec<String>,
     },
     /// The user's own lists exclude the column.
-    LeftOut {
+    Excluded {
         /// The option that names the column.
         option: &'static str,
         /// The column.
@@ -96,7 +96,7 @@ pub enum RouteError {
         source: ColumnError,
     },
     /// The EventRouter cannot use the table.
-    #[error("the EventRouter takes an event that it cannot route")]
+    #[error("the EventRouter receives an event that it cannot route")]
     Unfit(#[source] Box<BindError>),
     /// A row of an outbox was updated, and `table.op.invalid.behavior=fatal`.
     #[error("a row of table {table} was updated, which table.op.invalid.behavior=fatal forbids")]
@@ -273,7 +273,7 @@ fn quoted(table: &str) -> String {
     table.splitn(2, '.').map(escape_identifier).collect::<Vec<_>>().join(".")
 }
 
-const TOLERATE: &str = "errors.tolerance=all passes over such rows, and counts and logs them; with \
+const TOLERATE: &str = "errors.tolerance=all skips such rows, and counts and logs them; with \
                         errors.deadletterqueue.topic.name they go there";
 
 impl Diagnose for BindError {
@@ -296,8 +296,8 @@ impl BindProblem {
     fn text(&self, prefix: &str) -> String {
         match self {
             Self::Missing { option, column, .. } => format!("has no column \"{column}\" ({prefix}{option})"),
-            Self::LeftOut { option, column, by } => {
-                format!("has its column \"{column}\" ({prefix}{option}) left out by {by}")
+            Self::Excluded { option, column, by } => {
+                format!("has its column \"{column}\" ({prefix}{option}) excluded by {by}")
             }
             Self::Unsuitable { option, column, reason } => {
                 format!("has a column \"{column}\" ({prefix}{option}) that cannot be used: {reason}")
@@ -318,10 +318,10 @@ impl BindProblem {
                 nearest.first()?,
                 nearest.join(", ")
             )),
-            Self::LeftOut { by, column, .. } if *by == "column.include.list" => {
+            Self::Excluded { by, column, .. } if *by == "column.include.list" => {
                 Some(format!("add the column \"{column}\" to column.include.list"))
             }
-            Self::LeftOut { by, column, .. } => Some(format!("take the column \"{column}\" out of {by}")),
+            Self::Excluded { by, column, .. } => Some(format!("take the column \"{column}\" out of {by}")),
             Self::Unsuitable { .. } => None,
         }
     }

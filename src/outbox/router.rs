@@ -265,7 +265,7 @@ impl EventContext {
 impl fmt::Display for Assumption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { table, option, absent, used } = self;
-        write!(f, "table {table} has no column \"{absent}\"; {option} is taken to mean \"{used}\"")
+        write!(f, "table {table} has no column \"{absent}\"; {option} is read as \"{used}\"")
     }
 }
 

@@ -14,7 +14,7 @@ use super::timestamp::{EventTimestamp, TimestampKind};
 use crate::connect::column::ColumnDescription;
 use crate::connect::converter::Converter;
 use crate::connect::source_record::{Datum, DatumHeader, SourceRecord};
-use crate::connect::transform::activate_tracing::ActivateTracingSpan;
+use crate::connect::transform::debezium::activate_tracing::ActivateTracingSpan;
 use crate::connect::{Schema, Value};
 use crate::pgoutput::Relation;
 use crate::trace::is_of_trace;

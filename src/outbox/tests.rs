@@ -146,7 +146,7 @@ fn a_plain_row_is_passed_through_without_a_copy() {
 }
 
 #[test]
-fn what_a_table_needs_can_be_told_before_it_is_there() {
+fn what_a_table_needs_can_be_reported_before_it_exists() {
     let case =
         config(&[("route.by.field", "event_type"), ("table.fields.additional.placement", "tenant:header")]);
     let router = router(&case);
@@ -157,7 +157,7 @@ fn what_a_table_needs_can_be_told_before_it_is_there() {
 }
 
 #[test]
-fn a_column_that_cannot_be_masked_is_told() {
+fn a_column_that_cannot_be_masked_is_reported() {
     let columns = columns(&Map::new());
     let mapper = Mapper::Mask(3);
     let codec =

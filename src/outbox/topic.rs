@@ -29,7 +29,7 @@ pub struct TopicRouting {
 pub(super) enum TopicError {
     #[error(transparent)]
     Illegal(#[from] IllegalTopicName),
-    #[error("route.topic.regex takes too long on it")]
+    #[error("matching route.topic.regex takes too long on it")]
     Backtracking,
 }
 

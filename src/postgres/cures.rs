@@ -1,3 +1,5 @@
+//! Fixes for errors of the server, by SQLSTATE.
+
 use crate::wire::ServerError;
 
 /// Returns what to do about a login that the server refused.
@@ -37,22 +39,22 @@ pub(super) fn sqlstate_cure(code: &str) -> Option<String> {
         "40001" => "on the standby: ALTER SYSTEM SET hot_standby_feedback = on; or a longer max_standby_streaming_delay; \
                     then SELECT pg_reload_conf();"
             .to_owned(),
-        "25006" => "it writes, which a standby does not take, nor a session whose default_transaction_read_only is on (to see who \
-                    says so: SELECT * FROM pg_db_role_setting;)"
+        "25006" => "it writes, which a standby refuses, and a session whose default_transaction_read_only is on too \
+                    (to see where it is set: SELECT * FROM pg_db_role_setting;)"
             .to_owned(),
         "22P05" => {
-            "a row's text has a character that UTF-8 lacks, or none of server_encoding. Correct the row; to go on without it, \
-             advance the slot past its transaction as docs/operations.md says under exit 6"
+            "a row's text has a character that UTF-8 lacks, or none of server_encoding. Correct the row; to continue without \
+             it, advance the slot past its transaction: docs/operations.md#exit-6-a-row-cannot-be-sent"
                 .to_owned()
         }
         "22021" => {
             "a row's text is not UTF-8, and the server cannot convert it: with server_encoding SQL_ASCII it does not know what the \
-             bytes are. Correct the writer; to go on without the row, advance the slot past its transaction as \
-             docs/operations.md says under exit 6"
+             bytes are. Correct the writer; to continue without the row, advance the slot past its \
+             transaction: docs/operations.md#exit-6-a-row-cannot-be-sent"
                 .to_owned()
         }
         "53400" => {
-            "raise max_replication_slots (the server must restart), or drop a slot that nobody uses: SELECT \
+            "raise max_replication_slots (the server must restart), or drop an unused slot: SELECT \
              slot_name, database, active FROM pg_replication_slots;"
                 .to_owned()
         }

@@ -1,9 +1,9 @@
-use super::slot_holder::SlotHolder;
+use super::slot::holder::SlotHolder;
 use std::io;
 
-use super::credential::refuses_credential;
+use super::catalog::grants::hiding_table;
+use super::connections::credential::refuses_credential;
 use super::cures::{forbidden_table, login_cure, sqlstate_cure};
-use super::grants::hiding_table;
 use super::sqlstate::{Verdict, verdict};
 use crate::credentials;
 use crate::error::{Class, Diagnose, Exit};
@@ -173,7 +173,7 @@ pub enum Error {
     #[error("this PostgreSQL is a standby (pg_is_in_recovery)")]
     Standby,
     /// The standby that was read is a primary now. Its WAL continues, on another timeline.
-    #[error("the standby was promoted: the stream begins anew")]
+    #[error("the standby was promoted: the stream restarts")]
     Promoted,
     /// A restarted standby has not yet replayed what was read before.
     #[error("the standby has replayed its WAL up to {replayed}, and it was read up to {read_to} before")]
@@ -328,14 +328,14 @@ impl Diagnose for Error {
                               later can do, set read.only=true"
                 .to_owned(),
             Self::NotReplayed { .. } => {
-                "on the standby, SELECT pg_last_wal_replay_lsn(); must go on: see that it receives WAL from the \
-                 primary. If it was restored from a backup, it is another server than the one that was read"
+                "on the standby, SELECT pg_last_wal_replay_lsn(); must advance: check that it receives \
+                 WAL from the primary. If it was restored from a backup, it is another server than the one that was read"
                     .to_owned()
             }
             Self::Precondition { cure, .. } | Self::Unpublished { cure, .. } | Self::SlotLost { cure, .. } => cure.clone(),
             Self::SlotActive(holder) if holder.other.is_some() => {
-                "give this service a slot.name and a publication.name of its own; if it is to be another instance of that one, give both \
-                 the same configuration, for a change of which all instances are stopped first"
+                "give this service a slot.name and a publication.name of its own; if it must be another instance of that one, \
+                 give both the same configuration, and stop all instances before changing it"
                     .to_owned()
             }
             Self::SlotActive(holder) => format!(
@@ -400,7 +400,7 @@ mod tests {
     const REFUSALS: &str = include_str!("cases/refusals.tsv");
 
     #[test]
-    fn what_the_server_refuses_is_tried_again_or_told_with_its_cure() {
+    fn what_the_server_refuses_is_tried_again_or_reported_with_its_fix() {
         for line in REFUSALS.lines().skip(1) {
             let [doing, code, message, class, exit, cure] = line.split('\t').collect::<Vec<_>>()[..] else {
                 panic!("{line}");

@@ -234,7 +234,7 @@ impl Reader<'_, '_> {
         if let Some(said) = self.text(option)
             && !said.trim().eq_ignore_ascii_case(only)
         {
-            self.refuse(option, &said, &format!("{reason}, and is not available: say {only}"));
+            self.refuse(option, &said, &format!("{reason}, and is not available: set {only}"));
         }
     }
 

@@ -169,7 +169,7 @@ const fn cure_of_invalid(kind: SchemaType) -> &'static str {
         }
         SchemaType::Protobuf => "to change names that Protobuf does not allow, set scrub.invalid.names=true",
         SchemaType::Json => {
-            "Apicurio takes only JSON Schemas of records: give the value an envelope, such as \
+            "Apicurio accepts only JSON Schemas of records: give the value an envelope, such as \
              table.fields.additional.placement=type:envelope, and name another converter for keys"
         }
     }

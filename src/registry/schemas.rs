@@ -31,7 +31,7 @@ pub(crate) enum Unreadable {
     #[error("the schema registry has no schema {0}")]
     NoSchema(u32),
     /// The registry could not be asked; what it was that kept it from an answer.
-    #[error("schema {id} is not known: {reason}")]
+    #[error("schema {id} is unknown: {reason}")]
     NoAnswer { id: u32, reason: String },
     #[error("schema {id}")]
     Decode {
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(schemas.read(Side::Key, bytes), Err(SchemaId(7)));
         let cases = [
             (Some("\"string\""), "\"ab\""),
-            (Some("\"int\""), "schema 7: the bytes are not what this AVRO schema says"),
+            (Some("\"int\""), "schema 7: the bytes do not match this AVRO schema"),
             (Some("\"other\""), "schema 7: it cannot be used: it does not define other"),
             (None, "the schema registry has no schema 7"),
         ];
@@ -157,7 +157,7 @@ mod tests {
         schemas.learn(Side::Key, SchemaId(2), None);
         schemas.give_up(Side::Key, SchemaId(3), "no answer".to_owned());
         let Ok(Written::Unreadable(why)) = schemas.read(Side::Key, &bytes[2]) else { panic!("it is known") };
-        assert_eq!(why.to_string(), "schema 3 is not known: no answer");
+        assert_eq!(why.to_string(), "schema 3 is unknown: no answer");
         schemas.forget_absent();
         let asked = bytes.each_ref().map(|bytes| schemas.read(Side::Key, bytes).err());
         assert_eq!(asked, [None, Some(SchemaId(2)), Some(SchemaId(3))]);

@@ -97,7 +97,7 @@ fn certificates_are_checked_against_the_truststore() {
 }
 
 #[test]
-fn a_certificate_of_another_host_is_taken_only_when_told() {
+fn a_certificate_of_another_host_is_accepted_only_when_configured() {
     let (certificate, acceptor) = certificate("127.0.0.2");
     let attempt = |any_host: bool| {
         let (port, serving) = serve(&answer("200 OK", "{\"id\":9}"), Some(acceptor.clone()));
@@ -111,7 +111,7 @@ fn a_certificate_of_another_host_is_taken_only_when_told() {
 }
 
 #[test]
-fn a_truststore_that_cannot_be_read_is_told_at_once() {
+fn a_truststore_that_cannot_be_read_is_reported_at_once() {
     let tls = TlsOptions { truststore: Some(truststore("/nowhere/ca.pem")), ..TlsOptions::default() };
     let error = Client::new(Options { tls, ..options(&[]) }).unwrap_err();
     assert_eq!(error.class(), Class::Config);
@@ -124,7 +124,7 @@ fn truststore(path: impl ToString) -> KeyStore {
 }
 
 #[test]
-fn how_to_log_in_is_told_where_the_registry_was_named() {
+fn how_to_log_in_is_read_where_the_registry_was_named() {
     let told = |by_option: bool| {
         let (port, serving) = serve(&answer("401 Unauthorized", ""), None);
         let url = format!("http://127.0.0.1:{port}");

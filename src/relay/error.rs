@@ -87,7 +87,7 @@ pub enum Error {
         source: Box<kafka::Rejection>,
     },
     /// No further key can be held back behind a dead letter.
-    #[error("{} of the transaction that committed at {} is a dead letter, but {max} other keys are held already", .position.change(), .position.commit_lsn)]
+    #[error("{} of the transaction that committed at {} is a dead letter, but {max} other keys are blocked already", .position.change(), .position.commit_lsn)]
     HeldKeysFull {
         /// Event.
         position: EventPosition,
@@ -100,7 +100,7 @@ pub enum Error {
          delete the only copy of it",
         .position.change(), .position.commit_lsn
     )]
-    LetterTooLarge {
+    DeadLetterTooLarge {
         /// Event.
         position: EventPosition,
         /// `errors.deadletterqueue.topic.name`
@@ -264,7 +264,7 @@ impl Diagnose for Error {
             | Self::Message { .. }
             | Self::Refused { .. }
             | Self::HeldKeysFull { .. }
-            | Self::LetterTooLarge { .. }
+            | Self::DeadLetterTooLarge { .. }
             | Self::Heartbeat(_)
             | Self::Updated { .. }
             | Self::Undrained { .. }
@@ -298,7 +298,7 @@ impl Diagnose for Error {
             | Self::Refused { .. }
             | Self::Condemned { .. }
             | Self::HeldKeysFull { .. }
-            | Self::LetterTooLarge { .. }
+            | Self::DeadLetterTooLarge { .. }
             | Self::Updated { .. } => Exit::Row,
             Self::OffsetFile { .. }
             | Self::NoOffsetMap { .. }
@@ -332,12 +332,12 @@ impl Diagnose for Error {
             Self::Refused { source, .. } | Self::Condemned { source, .. } | Self::Heartbeat(source) => source.cure(),
             Self::HeldKeysFull { .. } => Some(
                 "something is wrong with many events: see the log and the dead-letter topic. Raise \
-                 outboxd.deadletterqueue.keys.max for more keys; a restart forgets them all, and their later events then go \
-                 to their own topics"
+                 outboxd.deadletterqueue.keys.max for more keys; a restart unblocks them all, and their later \
+                 events then go to their own topics"
                     .to_owned(),
             ),
-            Self::LetterTooLarge { topic, bytes, .. } => Some(format!(
-                "{}; or set outboxd.cleanup.enable=false: the letter then goes without its value, which stays in the table",
+            Self::DeadLetterTooLarge { topic, bytes, .. } => Some(format!(
+                "{}; or set outboxd.cleanup.enable=false: the dead letter then has no value, which stays in the table",
                 tool_lines::set_property(topic, &format!("max.message.bytes={}", bytes.saturating_mul(2)))
             )),
             Self::Updated { .. } => Some(
@@ -360,12 +360,12 @@ impl Diagnose for Error {
             Self::OtherHistory { accept, .. } => Some(format!(
                 "if database.hostname leads to a copy or to an old primary, correct that: its rows must not be sent as if \
                  they were this source's. If another relay has the same name, topic.prefix, database and slot, give one of \
-                 them another topic.prefix. If this server is meant to go on from here: of an outbox, outboxd move plan -c FILE; else {}",
+                 them another topic.prefix. If this server must continue from here: of an outbox, outboxd move plan -c FILE; else {}",
                 match accept {
                     Some(lsn) => format!(
                         "start with -X outboxd.position.accept={lsn}: outboxd then relies on the slot that it finds there"
                     ),
-                    None => "start outboxd again: it says which value of outboxd.position.accept that needs. If it does not, make the slot anew before".to_owned(),
+                    None => "start outboxd again: it names the value of outboxd.position.accept that this needs. If it does not, create the slot again before".to_owned(),
                 }
             )),
             Self::NoPosition { topic, .. } => Some(format!(
@@ -373,8 +373,8 @@ impl Diagnose for Error {
                  outboxd wrote the value, use that version"
             )),
             Self::WentBack(_) => Some(
-                "none of the new rows was passed over. If this is the wrong server, correct database.hostname. If outboxd must go on \
-                 with this server, start it again: it sends everything after the slot's position. Kafka keeps the events of rows \
+                "none of the new rows was skipped. If this is the wrong server, correct database.hostname. If outboxd must \
+                 continue with this server, start it again: it sends everything after the slot's position. Kafka keeps the events of rows \
                  that no longer exist: `outboxd verify` counts them"
                     .to_owned(),
             ),
@@ -385,9 +385,9 @@ impl Diagnose for Error {
             ),
             Self::OtherState { topic, .. } => Some(format!(
                 "if database.hostname leads to a copy, to a restored backup or to an old primary, correct that: its rows \
-                 must not be sent as if they were this source's. If this server is meant to go on from here, begin with a \
-                 state of its own (another outboxd.exactly.once.state.topic than {topic}, or another topic.prefix or slot.name): \
-                 outboxd then begins where the slot stands, and events that are already in Kafka come again once"
+                 must not be sent as if they were this source's. If this server must continue from here, \
+                 begin with a state of its own (another outboxd.exactly.once.state.topic than {topic}, or another topic.prefix or slot.name): \
+                 outboxd then begins at the slot's position, and events that are already in Kafka are sent again once"
             )),
             Self::OffsetWithoutSlot { .. } => Some(
                 "if slot.name is wrong, correct it. To send all rows that are in the table: -X slot.recovery=snapshot. To \

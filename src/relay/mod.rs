@@ -33,9 +33,9 @@ mod simulation;
 mod snapshot;
 mod time;
 
-pub(crate) use background::cleaner::{OnlyCopies, Unsuited, ValuelessLetters, is_captured, suits};
+pub(crate) use background::cleaner::{CleanupObstacle, OnlyCopies, ValuelessDeadLetters, is_captured, suits};
 pub(crate) use background::file_settings::FileSettings;
-pub(crate) use capture::captured::{in_the_publication, left_out, near_miss, not_in_the_wal};
+pub(crate) use capture::captured::{excluded_by_predicate, in_the_publication, near_miss, not_in_the_wal};
 pub(crate) use capture::hypertables::learn as learn_hypertables;
 pub(crate) use capture::preflight::Capture;
 pub(crate) use capture::preflight::{OLDEST_VERSION_NUM, check_server, no_table, none_yet};
@@ -59,4 +59,4 @@ pub(crate) use progress::offsets::{StoredOffset, stored_offset};
 pub(crate) use progress::position::Phase;
 #[cfg(test)]
 pub(crate) use progress::position::RecordError;
-pub(crate) use progress::position_store::{KeptPosition, kept_position};
+pub(crate) use progress::position_store::{StoredPosition, stored_position};

@@ -131,8 +131,8 @@ impl Blocking {
             let mut names: Vec<_> = tables.iter().map(|table| table.table.clone()).collect();
             let (read, set) = (names.join(","), in_order(names.clone(), Made::Set, String::as_str).join(","));
             names.sort_unstable();
-            self.tell(SnapshotStatus::Started, Vec::new());
-            self.tell(SnapshotStatus::CollectionsResolved, vec![(TABLES, names.join(","))]);
+            self.report(SnapshotStatus::Started, Vec::new());
+            self.report(SnapshotStatus::CollectionsResolved, vec![(TABLES, names.join(","))]);
             let names = Names { read, set };
             let scan =
                 Scan { tables, names, is_first_table: true, rows: 0, held: None, last: None, next: None };
@@ -164,7 +164,7 @@ impl Blocking {
             }
         };
         match (&scan.next, scan.tables.is_empty()) {
-            (None, true) => self.tell(SnapshotStatus::Completed, Vec::new()),
+            (None, true) => self.report(SnapshotStatus::Completed, Vec::new()),
             _ => self.current = Some(scan),
         }
         rows
@@ -216,7 +216,7 @@ impl Blocking {
             ("status", status.to_owned()),
             ("total_rows_scanned", scan.rows.to_string()),
         ];
-        self.tell(SnapshotStatus::TableScanCompleted, data);
+        self.report(SnapshotStatus::TableScanCompleted, data);
         scan.is_first_table = false;
         (scan.rows, scan.held) = (0, None);
         scan.next = Some(self.begin_table(scan));
@@ -226,11 +226,11 @@ impl Blocking {
         let Some(table) = scan.tables.front() else { return ScanAsk::End };
         let data =
             vec![("current_collection_in_progress", table.table.clone()), (TABLES, scan.names.set.clone())];
-        self.tell(SnapshotStatus::InProgress, data);
+        self.report(SnapshotStatus::InProgress, data);
         ScanAsk::Begin(table.clone())
     }
 
-    fn tell(&mut self, status: SnapshotStatus, data: Vec<(&'static str, String)>) {
+    fn report(&mut self, status: SnapshotStatus, data: Vec<(&'static str, String)>) {
         self.notifications.push_back(Notification::initial(status, data));
     }
 }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_tells_where_it_stands() {
+    fn each_row_has_its_place() {
         let data = r#"{"data-collections":["a","b"],"type":"blocking","additional-conditions":[{"data-collection":"b","filter":"select 1"}]}"#;
         let Ok(Signal { action: Action::ExecuteSnapshot(request), .. }) =
             Signal::parse("s", "execute-snapshot", Some(data))
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_row_of_all_is_told_as_such_when_the_last_tables_have_none() {
+    fn the_last_row_of_all_is_reported_as_such_when_the_last_tables_have_none() {
         let request = |tables: [&str; 4]| SnapshotRequest {
             kind: crate::signal::SnapshotKind::Blocking,
             collections: tables.map(str::to_owned).to_vec(),
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_read_as_listed_and_told_as_debezium_tells_them() {
+    fn tables_are_read_as_listed_and_reported_as_debezium_reports_them() {
         let request = SnapshotRequest {
             kind: crate::signal::SnapshotKind::Blocking,
             collections: ["a", "b", "c"].map(str::to_owned).to_vec(),

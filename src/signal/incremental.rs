@@ -18,7 +18,7 @@ mod tests;
 mod world;
 
 use checkpoint::Checkpoints;
-pub(crate) use checkpoint::{Checkpoint, Collection, KeptCheckpoint};
+pub(crate) use checkpoint::{Checkpoint, Collection, StoredCheckpoint};
 use handed_over::HandedOver;
 use telling::TABLES;
 
@@ -117,8 +117,13 @@ pub(crate) struct Sendable {
 
 impl Incremental {
     /// Continues from the stored checkpoint. `chunk_rows` is the number of rows of a chunk.
-    pub(crate) fn new(chunk_rows: usize, tells: bool, new_id: fn() -> String, kept: KeptCheckpoint) -> Self {
-        let KeptCheckpoint { heeded, state } = kept;
+    pub(crate) fn new(
+        chunk_rows: usize,
+        tells: bool,
+        new_id: fn() -> String,
+        kept: StoredCheckpoint,
+    ) -> Self {
+        let StoredCheckpoint { heeded, state } = kept;
         let mut new = Self {
             chunk_rows,
             tells,
@@ -158,7 +163,7 @@ impl Incremental {
     }
 
     /// Executes a signal of the stream.
-    pub(crate) fn heed(&mut self, signal: &Signal) {
+    pub(crate) fn apply(&mut self, signal: &Signal) {
         match &signal.action {
             Action::ExecuteSnapshot(request) if request.kind == SnapshotKind::Incremental => {
                 self.execute(&signal.id, request);
@@ -170,8 +175,7 @@ impl Incremental {
         }
     }
 
-    /// Returns the next action in the database, if there is one. No further one is returned before its
-    /// answer.
+    /// Returns the next action in the database, if there is one. No further one is returned before its answer.
     pub(crate) fn next_ask(&mut self) -> Option<Ask> {
         let Stage::Ask(step) = self.stage else { return None };
         let Some(ask) = self.ask(step) else {
@@ -265,9 +269,9 @@ impl Incremental {
 
     /// Returns the checkpoint of a session that would begin at `frontier`, when all tickets before `settled`
     /// are settled.
-    pub(crate) fn at(&mut self, frontier: Lsn, settled: usize) -> KeptCheckpoint {
+    pub(crate) fn at(&mut self, frontier: Lsn, settled: usize) -> StoredCheckpoint {
         let heeded = self.heeded.max(frontier);
-        KeptCheckpoint { heeded, state: self.checkpoints.at(frontier, settled).clone() }
+        StoredCheckpoint { heeded, state: self.checkpoints.at(frontier, settled).clone() }
     }
 
     /// Reports whether the signals of a transaction with this commit LSN were executed in an earlier session.
@@ -302,8 +306,8 @@ impl Incremental {
         }
         self.state.forget_place();
         let tables = self.state.tables();
-        self.tell(SnapshotStatus::Started, vec![(TABLES, tables.clone())]);
-        self.tell(SnapshotStatus::CollectionsResolved, vec![(TABLES, tables)]);
+        self.report(SnapshotStatus::Started, vec![(TABLES, tables.clone())]);
+        self.report(SnapshotStatus::CollectionsResolved, vec![(TABLES, tables)]);
         if self.stage == Stage::Idle {
             self.start_chunk();
         }
@@ -383,7 +387,7 @@ impl Incremental {
                 self.state.total = self.state.total.or(total);
                 self.window = Window::new(rows);
                 self.of = Some((oid, table));
-                self.tell_progress();
+                self.report_progress();
                 self.stage = Stage::Ask(Step::Close);
             }
             Ok(_) => self.table_ends("SUCCEEDED"),
@@ -396,12 +400,12 @@ impl Incremental {
 
     /// Ends the present table and continues with the next one, in the same window.
     fn table_ends(&mut self, status: &str) {
-        self.tell_scan(status);
+        self.report_scan(status);
         self.state.queue.pop_front();
         self.state.forget_place();
         self.stage = Stage::Ask(Step::Read);
         if !self.state.is_running() {
-            self.tell(SnapshotStatus::Completed, Vec::new());
+            self.report(SnapshotStatus::Completed, Vec::new());
             self.state.correlation = None;
             self.stage = Stage::Ask(Step::Close);
         }
@@ -411,11 +415,11 @@ impl Incremental {
     fn give_up(&mut self) {
         self.window.clear();
         (self.of, self.read_to) = (None, None);
-        self.tell_scan(NoChunk::Failed.status());
+        self.report_scan(NoChunk::Failed.status());
         self.state.queue.pop_front();
         self.state.forget_place();
         if !self.state.is_running() {
-            self.tell(SnapshotStatus::Completed, Vec::new());
+            self.report(SnapshotStatus::Completed, Vec::new());
             self.state.correlation = None;
         }
         self.start_chunk();

@@ -56,7 +56,7 @@ pub(crate) enum SnapshotKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SignalError {
     /// No action has this name.
-    #[error("its type is not known")]
+    #[error("its type is unknown")]
     UnknownType,
     /// The data is no JSON object.
     #[error("its data is no JSON object")]
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_signal_is_told() {
+    fn what_is_no_signal_is_reported() {
         let cases = [
             ("execute-snapshot", Some("not json"), SignalError::NotJson),
             ("execute-snapshot", None, SignalError::Member("data-collections")),

@@ -22,7 +22,7 @@ mod window;
 
 pub(crate) use blocking::{Blocking, ScanAsk, ScanTable, Scanned, ScannedRow, Values};
 pub(crate) use condition::{Condition, expand, unquoted};
-pub(crate) use incremental::{Answer, Ask, Checkpoint, Collection, Incremental, KeptCheckpoint, Sendable};
+pub(crate) use incremental::{Answer, Ask, Checkpoint, Collection, Incremental, Sendable, StoredCheckpoint};
 pub(crate) use message::{Action, Signal, SnapshotKind, SnapshotRequest};
 pub(crate) use notification::{Notification, SnapshotStatus};
 pub(crate) use options::{NotificationOptions, SignalOptions, Watermarks};

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_is_passed_over_and_no_more() {
+    fn what_was_sent_is_skipped_and_no_more() {
         let all = "2.0 2.1 1.0 1.1 1.2 3.0 3.1 3.2 3.3 3.4 4.0";
         let cases = [
             // Debezium's usual one: the last row of a transaction.
@@ -252,7 +252,7 @@ mod tests {
         /// Stop after any row, resume with the offset that Debezium would have stored for it: nothing is lost, and what
         /// is repeated shares the LSN of the last row.
         #[test]
-        fn no_row_behind_the_offset_is_passed_over(last in 0usize..11, counted: bool) {
+        fn no_row_behind_the_offset_is_skipped(last in 0usize..11, counted: bool) {
             let rows: Vec<_> = STREAM
                 .iter()
                 .flat_map(|tx| tx.3.iter().enumerate().map(move |(n, lsn)| (tx, n, *lsn)))

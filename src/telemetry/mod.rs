@@ -43,4 +43,4 @@ pub(crate) use status_line::StatusLine;
 
 /// Fix when Kafka does not acknowledge.
 pub(crate) const UNACKNOWLEDGED_CURE: &str =
-    "check that Kafka accepts records; until then the slot keeps WAL on the server's disk";
+    "check that Kafka accepts records; until then the slot retains WAL on the server's disk";

@@ -37,7 +37,7 @@ pub enum Error {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The server or its `initdb` gave up.
-    #[error("cannot {doing} the throwaway PostgreSQL; it said:\n{log}")]
+    #[error("cannot {doing} the throwaway PostgreSQL; its output:\n{log}")]
     Server {
         /// Action.
         doing: &'static str,

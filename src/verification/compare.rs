@@ -84,7 +84,7 @@ impl Comparison {
                 findings.sent.push(row.row.at());
                 self.tally.dead_letters = self.tally.dead_letters.saturating_add(1);
             } else {
-                self.tell_missing(row, findings);
+                self.report_missing(row, findings);
             }
         }
     }
@@ -106,32 +106,32 @@ impl Comparison {
             // Surplus records are assigned to the last row: nothing identifies theirs.
             let count = if index.saturating_add(1) == rows.len() { records.len() } else { 1 };
             let own: Vec<_> = records.iter().skip(index).take(count).copied().collect();
-            self.tell_paired(row, &own, findings);
+            self.report_paired(row, &own, findings);
         }
     }
 
     /// Reports a row, and its records, of which there is at least one.
-    fn tell_paired(&mut self, row: &Expected, records: &[&Found], findings: &mut Compared) {
+    fn report_paired(&mut self, row: &Expected, records: &[&Found], findings: &mut Compared) {
         findings.sent.push(row.row.at());
         let Some(parts) = records.iter().map(|record| misplaced(row, record)).find(|parts| !parts.is_empty())
         else {
             self.tally.sent = self.tally.sent.saturating_add(1);
             if let times @ 2.. = records.len() {
                 let times = u64::try_from(times).unwrap_or(u64::MAX);
-                self.tell(row, Problem::Repeated { times }, records, findings);
+                self.report(row, Problem::Repeated { times }, records, findings);
             }
             if records.iter().all(|record| record.behind) {
-                self.tell(row, Problem::OutOfOrder, records, findings);
+                self.report(row, Problem::OutOfOrder, records, findings);
             }
             findings.orders.extend(order_entries(row, records));
             return;
         };
-        self.tell(row, Problem::Changed { parts }, records, findings);
+        self.report(row, Problem::Changed { parts }, records, findings);
     }
 
-    fn tell_missing(&mut self, row: &Expected, findings: &mut Compared) {
+    fn report_missing(&mut self, row: &Expected, findings: &mut Compared) {
         if let Some(reason) = row.refusal.clone() {
-            return self.tell(row, Problem::CannotBeSent { reason }, &[], findings);
+            return self.report(row, Problem::CannotBeSent { reason }, &[], findings);
         }
         let perhaps = match self.topics.missed(row) {
             Missed::Expired => return self.tally.expired = self.tally.expired.saturating_add(1),
@@ -143,7 +143,7 @@ impl Comparison {
             Missed::Lost => None,
         };
         let problem = self.absent(perhaps);
-        self.tell(row, problem, &[], findings);
+        self.report(row, problem, &[], findings);
     }
 
     /// Compares the rows of some keys, whose order is known, with each other.
@@ -166,7 +166,7 @@ impl Comparison {
         if self.slot_has_passed { Problem::Missing { perhaps } } else { Problem::Unsent }
     }
 
-    fn tell(&mut self, row: &Expected, problem: Problem, records: &[&Found], findings: &mut Compared) {
+    fn report(&mut self, row: &Expected, problem: Problem, records: &[&Found], findings: &mut Compared) {
         self.tally.count(&problem);
         let mut places: Vec<_> = records.iter().take(PLACES_MAX).map(|record| Place::of(record)).collect();
         places.sort_unstable();
@@ -198,13 +198,13 @@ impl<'e> Left<'e> {
             |record| record.topic,
             |some, records| {
                 for (row, record) in some.iter().zip(records) {
-                    comparison.tell_changed(row, record, findings);
+                    comparison.report_changed(row, record, findings);
                 }
                 rows.extend(some.iter().skip(records.len()).copied());
                 for record in records.iter().skip(some.len()) {
                     // It has the id of a row whose own record is there as well.
                     match all.iter().find(|row| row.topic == record.topic) {
-                        Some(row) => comparison.tell_changed(row, record, findings),
+                        Some(row) => comparison.report_changed(row, record, findings),
                         None => foreign.push(*record),
                     }
                 }
@@ -216,7 +216,7 @@ impl<'e> Left<'e> {
         }
         rows.retain(|row| {
             let Some(record) = by_contents.get_mut(&row.contents).and_then(Vec::pop) else { return true };
-            comparison.tell(row, Problem::OtherTopic, &[record], findings);
+            comparison.report(row, Problem::OtherTopic, &[record], findings);
             false
         });
         let foreign = by_contents.values().map(Vec::len).sum::<usize>();
@@ -227,9 +227,9 @@ impl<'e> Left<'e> {
 }
 
 impl Comparison {
-    fn tell_changed(&mut self, row: &Expected, record: &Found, findings: &mut Compared) {
+    fn report_changed(&mut self, row: &Expected, record: &Found, findings: &mut Compared) {
         let parts = row.contents.difference(record.contents);
-        self.tell(row, Problem::Changed { parts }, &[record], findings);
+        self.report(row, Problem::Changed { parts }, &[record], findings);
     }
 }
 

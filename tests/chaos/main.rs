@@ -77,7 +77,7 @@ fn nothing_is_lost_reordered_or_confirmed_early_whatever_breaks() {
             let mix = mix.iter().copied().filter(|fault| can_be_judged(*fault, shape, mode)).collect();
             let plan = Plan { shape, mode, seed, lasts, mix, hold_ms: 20..2500, load: LOAD, sabotage: None };
             let outcome = plan.run(&mut world);
-            tell(&outcome);
+            report(&outcome);
             assert!(outcome.verdict.violations.is_empty(), "{}", failure(&outcome));
             outcomes.push(outcome);
         }
@@ -185,7 +185,7 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|text| !text.is_empty())
 }
 
-fn tell(outcome: &Outcome) {
+fn report(outcome: &Outcome) {
     println!("{}\n{outcome}", Outcome::head());
     println!("repeats, by what happened then: {:#?}", outcome.verdict.repeats_of);
     println!("{:?}, {} samples", outcome.usage, outcome.samples);

@@ -1,13 +1,44 @@
-//! Links between pages lead to files and headings that exist, and the index of the documentation has every page.
+//! Links between pages lead to files and headings that exist, so do the pages that messages of the product name, and the index
+//! of the documentation has every page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tidy::{File, repository};
+use super::tidy::{File, product_lines, repository};
+
+/// Folders of the product's sources.
+const PRODUCT: [&str; 3] = ["src/", "crates/", "inbox/src/"];
 
 #[test]
 fn each_link_leads_to_a_file_and_a_heading() {
     let broken = broken_links(&repository());
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn each_page_that_a_message_names_exists() {
+    let files = repository();
+    let is_product = |file: &&File| PRODUCT.iter().any(|folder| file.path.starts_with(folder));
+    let named: usize = files.iter().filter(is_product).map(|file| pages(file).len()).sum();
+    assert!(named >= 5, "only {named} pages were found");
+    let broken = broken_pages(&files);
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn a_page_that_a_message_names_and_that_does_not_exist_is_found() {
+    let page = File { path: "docs/a.md".to_owned(), text: "# Title\n## Run, and stop\n".to_owned() };
+    let cases: [(&str, &[&str]); 6] = [
+        ("\"see docs/a.md, or docs/a.md#run-and-stop\"", &[]),
+        ("// docs/gone.md\ninclude_str!(\"../../docs/gone.md\")", &[]),
+        ("\"see docs/gone.md.\"", &["src/a.rs: docs/gone.md does not exist"]),
+        ("\"see docs/a.md#gone\"", &["src/a.rs: docs/a.md#gone has no heading"]),
+        ("\"see docs/a.md#run-\\\n     and-stop\"", &[]),
+        ("\"docs/a.md, Run, and stop\"", &[]),
+    ];
+    for (text, expected) in cases {
+        let source = File { path: "src/a.rs".to_owned(), text: text.to_owned() };
+        assert_eq!(broken_pages(&[page.clone(), source]), expected, "{text}");
+    }
 }
 
 #[test]
@@ -64,6 +95,52 @@ fn broken_links(files: &[File]) -> Vec<String> {
         }
     }
     broken
+}
+
+/// Returns the pages and headings that the product's sources name and that do not exist.
+fn broken_pages(files: &[File]) -> Vec<String> {
+    let product = files.iter().filter(|file| PRODUCT.iter().any(|folder| file.path.starts_with(folder)));
+    let mut broken = Vec::new();
+    for file in product {
+        for page in pages(file) {
+            let (path, heading) = target("README.md", &page);
+            let Some(found) = files.iter().find(|file| file.path == path) else {
+                broken.push(format!("{}: {page} does not exist", file.path));
+                continue;
+            };
+            if heading.is_some_and(|heading| !anchors(&found.text).contains(&heading)) {
+                broken.push(format!("{}: {page} has no heading", file.path));
+            }
+        }
+    }
+    broken
+}
+
+/// Returns the pages that a source file names outside its comments, as paths from the top of the repository.
+fn pages(file: &File) -> Vec<String> {
+    if !file.path.ends_with(".rs") {
+        return Vec::new();
+    }
+    let mut text = String::new();
+    for (_, line) in product_lines(&file.text) {
+        // A string may continue on the next line, also within a path.
+        text.push_str(line.trim_start());
+        if text.ends_with('\\') {
+            text.pop();
+        } else {
+            text.push('\n');
+        }
+    }
+    let begins = text.match_indices("docs/").filter(|(at, _)| {
+        let (before, _) = text.split_at(*at);
+        !before.ends_with(|char: char| char.is_alphanumeric() || matches!(char, '/' | '.'))
+    });
+    let is_part = |char: char| char.is_alphanumeric() || matches!(char, '-' | '_' | '.' | '/' | '#');
+    let paths = begins.map(|(at, _)| {
+        let (_, rest) = text.split_at(at);
+        rest.split(|char: char| !is_part(char)).next().unwrap_or(rest).trim_end_matches('.').to_owned()
+    });
+    paths.filter(|path| path.contains(".md")).collect()
 }
 
 /// Returns the path of a link from the top of the repository, and its heading.

@@ -32,7 +32,7 @@ fn rows_have_all_columns_however_often_a_type_changes() {
 
 /// The bytes are Debezium's; the relay reports that they are about another row.
 #[test]
-fn a_replica_identity_without_the_key_is_told() {
+fn a_replica_identity_without_the_key_is_reported() {
     let db = Outbox::create_bare(
         postgres18(),
         "CREATE TABLE \"T\" (id int PRIMARY KEY, code text NOT NULL UNIQUE); ALTER TABLE \"T\" REPLICA IDENTITY USING INDEX \"T_code_key\"",
@@ -83,7 +83,7 @@ fn rows_of_a_type_that_was_dropped_have_their_text() {
 }
 
 #[test]
-fn a_column_that_comes_later_and_is_in_no_event_is_told() {
+fn a_column_that_comes_later_and_is_in_no_event_is_reported() {
     let db = Outbox::create_bare(
         postgres18(),
         "CREATE TYPE pair AS (a int, b int); CREATE TABLE a (id int PRIMARY KEY)",
@@ -152,7 +152,7 @@ fn rows_of_a_table_that_was_dropped_have_the_key_that_they_had() {
 }
 
 #[test]
-fn records_of_a_dropped_table_whose_key_nobody_knows_are_told() {
+fn records_of_a_dropped_table_whose_key_is_unknown_are_reported() {
     let db = Outbox::create_bare(postgres18(), "CREATE TABLE a (id int PRIMARY KEY)");
     let settings =
         [("publication.autocreate.mode", "all_tables"), ("table.include.list", "public.a,public.c")];

@@ -129,7 +129,7 @@ fn an_incompatible_schema_stops_the_relay_behind_what_came_before() {
 }
 
 #[test]
-fn rows_without_a_schema_are_passed_over_when_asked_for() {
+fn rows_without_a_schema_are_skipped_when_asked_for() {
     let db = Outbox::create(postgres18());
     let settings = [("value.converter.auto.register.schemas", "false"), ("errors.tolerance", "all")];
     registry().register(&format!("{}-value", db.topic("known")), JSON);

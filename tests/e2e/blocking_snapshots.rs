@@ -32,7 +32,7 @@ fn a_blocking_snapshot_waits_as_the_delay_says() {
         "execute-snapshot",
         r#"{"data-collections": ["public.a", "public.b"], "type": "blocking"}"#,
     );
-    relay.wait_for_stderr("waiting, as snapshot.delay.ms says");
+    relay.wait_for_stderr("waiting for snapshot.delay.ms");
     db.execute("insert into a values (1, 1, 1), (2, 2, 2)");
     db.wait_until_confirmed();
     assert_eq!(relay.stop(), 0);

@@ -86,7 +86,7 @@ fn inserts_updates_and_deletes_become_envelopes() {
 }
 
 #[test]
-fn the_source_tells_where_a_row_stands() {
+fn the_source_has_the_position_of_a_row() {
     let db = Outbox::create_bare(postgres18(), CUSTOMERS);
     kafka().create_topic(&topic(&db, "customers"), 1, &[]);
     let relay = streaming(&db, &[]);
@@ -135,7 +135,7 @@ fn a_snapshot_is_marked_and_goes_over_into_the_stream() {
 }
 
 #[test]
-fn transactions_are_told_and_events_are_transformed() {
+fn transaction_metadata_is_sent_and_events_are_transformed() {
     let db = Outbox::create_bare(postgres18(), CUSTOMERS);
     let transactions = format!("{}.transaction", db.name());
     for topic in [&transactions, &topic(&db, "customers")] {

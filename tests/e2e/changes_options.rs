@@ -80,7 +80,7 @@ fn an_identity_that_cannot_be_set_is_an_error_in_the_log() {
 
 /// As when the publication is that of an outbox.
 #[test]
-fn operations_that_are_not_published_are_told() {
+fn operations_that_are_not_published_are_reported() {
     let db = Outbox::create_bare(postgres18(), TWO);
     db.execute(&format!("create publication {} for all tables with (publish = 'insert, delete')", db.name()));
     let relay = streaming(&db, &[("publication.autocreate.mode", "disabled")]);
@@ -98,7 +98,7 @@ fn operations_that_are_not_published_are_told() {
 }
 
 #[test]
-fn more_tables_than_a_limit_are_told_or_refused() {
+fn more_tables_than_a_limit_are_reported_or_refused() {
     let db = Outbox::create_bare(
         postgres18(),
         "create table a (id int primary key); create table b (id int primary key)",
@@ -263,7 +263,7 @@ fn a_topic_that_kafka_does_not_allow_is_the_fault_of_its_row() {
 }
 
 #[test]
-fn the_slots_xmin_is_told_and_asked_for_again() {
+fn the_slots_xmin_is_reported_and_asked_for_again() {
     let db = Outbox::create_bare(postgres18(), TWO);
     kafka().create_topic(&topic(&db, "a"), 1, &[]);
     let relay = streaming(&db, &[("xmin.fetch.interval.ms", "50")]);

@@ -78,7 +78,7 @@ fn one_table_is_routed_and_the_others_are_change_events() {
 }
 
 #[test]
-fn the_tables_that_a_router_alone_leaves_out_are_change_events() {
+fn the_tables_that_a_router_alone_excludes_are_change_events() {
     let db = Outbox::create_bare(postgres18(), TABLES);
     let pattern = topic(&db, "outbox").replace('.', "\\.");
     let events = format!("{}.routed", db.name());

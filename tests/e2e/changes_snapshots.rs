@@ -97,9 +97,9 @@ fn a_snapshot_and_the_stream_wait_and_tables_come_as_listed() {
         ("streaming.delay.ms", "3600000"),
     ];
     let relay = Relay::start(&config(&db, &settings));
-    relay.wait_for_stderr("waiting, as snapshot.delay.ms says");
+    relay.wait_for_stderr("waiting for snapshot.delay.ms");
     db.execute("insert into a values (4, '')");
-    relay.wait_for_stderr("waiting, as streaming.delay.ms says");
+    relay.wait_for_stderr("waiting for streaming.delay.ms");
     assert_eq!(marks(&sent(&db, "c")), ["first", "last_in_data_collection"]);
     assert_eq!(marks(&sent(&db, "a")), ["first_in_data_collection", "last"]);
     assert_eq!(ids(&sent(&db, "a")), [1, 2, 3]);
@@ -171,7 +171,7 @@ fn states(db: &Outbox, table: &str) -> (BTreeMap<i64, i64>, BTreeMap<i64, usize>
 }
 
 #[test]
-fn a_snapshot_that_was_killed_goes_on_where_it_was() {
+fn a_snapshot_that_was_killed_continues_where_it_was() {
     // A server of its own: rows count as written since the first snapshot if any transaction of the server was open then.
     let server = start(18);
     let db = Outbox::create_bare(
@@ -235,12 +235,12 @@ fn a_snapshot_that_was_killed_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_snapshot_that_was_killed_twice_goes_on_where_it_was_each_time() {
+fn a_snapshot_that_was_killed_twice_continues_where_it_was_each_time() {
     kill_twice(&[]);
 }
 
 #[test]
-fn a_snapshot_that_was_killed_goes_on_with_exactly_once_too() {
+fn a_snapshot_that_was_killed_continues_with_exactly_once_too() {
     kill_twice(&[("exactly.once.support", "required")]);
 }
 

@@ -118,14 +118,14 @@ fn topics_of_tables_are_known_before_the_first_row() {
             ("topic.creation.default.replication.factor", copies),
         ])
     };
-    let by_us = format!("topic {a:?} does not exist yet; outboxd makes it with 7 partitions and 1 copy");
-    assert_eq!(title(&group("1"), "KA011", "note"), by_us + ", as topic.creation.default says");
+    let by_us = format!("topic {a:?} does not exist yet; outboxd creates it with 7 partitions and 1 copy");
+    assert_eq!(title(&group("1"), "KA011", "note"), by_us + " by topic.creation.default");
     // There is one broker.
-    assert!(title(&group("3"), "KA011", "failure").contains("cannot be made as topic.creation.default says"));
+    assert!(title(&group("3"), "KA011", "failure").contains("cannot be created by topic.creation.default"));
 
     let router = "org.apache.kafka.connect.transforms.TimestampRouter";
     let renamed = report(&[("transforms", "day"), ("transforms.day.type", router)]);
-    assert!(title(&renamed, "KA010", "skipped").ends_with("its name depends on transforms.day"));
+    assert!(title(&renamed, "KA010", "skipped").ends_with("their names depend on transforms.day"));
     assert_eq!(kafka().topics(db.name()), [b]);
 }
 
@@ -175,7 +175,7 @@ fn is_compacted_by_the_fix(config: &Config, code: &str, topic: &str) {
 }
 
 #[test]
-fn a_slot_that_was_moved_is_told_before_the_start() {
+fn a_slot_that_was_moved_is_reported_before_the_start() {
     let db = Outbox::create(postgres18());
     let topic = format!("{}.positions", db.name());
     let config = with(db.config(kafka()), &[("outboxd.position.topic", &topic)]);
@@ -208,7 +208,7 @@ fn a_dead_postgres_leaves_kafka_to_be_checked_and_the_other_way_round() {
 }
 
 #[test]
-fn generated_columns_that_no_stream_has_are_told() {
+fn generated_columns_that_no_stream_has_are_reported() {
     let db = Outbox::create_bare(
         postgres18(),
         "CREATE TABLE a (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED);
@@ -238,7 +238,7 @@ fn generated_columns_that_no_stream_has_are_told() {
 }
 
 #[test]
-fn a_role_without_rights_is_told_what_it_lacks() {
+fn a_role_without_rights_gets_the_names_of_the_missing_rights() {
     let db = Outbox::create(postgres15());
     let role = format!("{}_plain", db.name());
     db.execute(&format!("CREATE ROLE {role} LOGIN"));
@@ -265,7 +265,7 @@ fn a_role_without_rights_is_told_what_it_lacks() {
 }
 
 #[test]
-fn columns_publication_and_slot_that_do_not_fit_are_all_told_at_once() {
+fn columns_publication_and_slot_that_do_not_fit_are_all_reported_at_once() {
     let db = Outbox::create_with(postgres18(), Columns::SnakeCase);
     let name = db.name();
     db.execute("ALTER TABLE outbox ALTER COLUMN aggregate_id DROP NOT NULL");
@@ -286,7 +286,7 @@ fn columns_publication_and_slot_that_do_not_fit_are_all_told_at_once() {
 }
 
 #[test]
-fn partitions_that_are_not_in_the_wal_and_tables_that_are_nearly_captured_are_told() {
+fn partitions_that_are_not_in_the_wal_and_tables_that_are_nearly_captured_are_reported() {
     let columns = "id uuid, aggregatetype text, aggregateid text, type text, payload jsonb";
     let db = Outbox::create_bare(
         postgres18(),
@@ -319,7 +319,7 @@ fn partitions_that_are_not_in_the_wal_and_tables_that_are_nearly_captured_are_to
 
 /// Reasons why the change events of a table are incomplete, out of order, or missing; each fix is tried.
 #[test]
-fn keys_and_replica_identities_are_told() {
+fn keys_and_replica_identities_are_reported() {
     for server in [postgres15(), postgres18()] {
         let db = Outbox::create_bare(
             server,
@@ -385,7 +385,7 @@ fn a_running_outboxd_is_a_warning() {
 }
 
 #[test]
-fn other_slots_of_the_database_are_told() {
+fn other_slots_of_the_database_are_reported() {
     let db = Outbox::create(postgres18());
     let config = db.config(kafka());
     let [read, forgotten] = ["read", "forgotten"].map(|name| format!("{}_{name}", db.name()));
@@ -400,13 +400,13 @@ fn other_slots_of_the_database_are_told() {
         report.json["checks"].as_array().unwrap().iter().filter(|check| check["code"] == "PG044").collect();
     assert_eq!(titles.len(), 2, "{:#}", report.json);
     let title = |n: usize| titles[n]["title"].as_str().unwrap();
-    assert!(title(0).contains(&forgotten) && title(0).contains("nobody reads"), "{}", title(0));
+    assert!(title(0).contains(&forgotten) && title(0).contains("no client reads"), "{}", title(0));
     assert!(title(1).contains(&read) && title(1).contains("outboxd/"), "{}", title(1));
     assert_eq!(relay.stop(), 0);
 }
 
 #[test]
-fn every_mistake_of_the_configuration_is_told() {
+fn every_mistake_of_the_configuration_is_reported() {
     let db = Outbox::create(postgres18());
     let config = with(db.config(kafka()), &[("slot.nam", "x"), ("database.port", "many")]);
     let report = Report::of(&config);

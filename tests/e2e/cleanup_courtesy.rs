@@ -35,7 +35,7 @@ fn eager(db: &Outbox, more: &[(&str, &str)]) -> Config {
 }
 
 #[test]
-fn what_somebody_has_locked_and_what_is_young_stays() {
+fn what_another_client_has_locked_and_what_is_young_stays() {
     let server = start(15);
     let db = Outbox::create(&server);
     db.execute("ALTER TABLE outbox ADD COLUMN created_at timestamptz NOT NULL DEFAULT now()");
@@ -66,7 +66,7 @@ fn what_somebody_has_locked_and_what_is_young_stays() {
     other.execute("BEGIN; LOCK TABLE outbox IN EXCLUSIVE MODE");
     let stderr = cleanup(&["-X", "outboxd.cleanup.lock.timeout.ms=200"]);
     assert!(
-        stderr.contains("1 batches of public.outbox were left: somebody had locked the table"),
+        stderr.contains("1 batches of public.outbox were skipped: another session had locked the table"),
         "{stderr}"
     );
     assert_eq!(rows(&db), 1);
@@ -164,7 +164,7 @@ fn while_a_standby_is_behind_nothing_is_taken_away() {
 /// A session writes to a partition while its rows are moved into the archive: it waits for some of them, and not for
 /// all.
 #[test]
-fn while_somebody_wants_to_write_to_a_partition_it_is_not_moved_into_a_table() {
+fn while_another_client_wants_to_write_to_a_partition_it_is_not_moved_into_a_table() {
     let server = start(15);
     let db = Outbox::create_bare(
         &server,
@@ -206,7 +206,11 @@ fn while_somebody_wants_to_write_to_a_partition_it_is_not_moved_into_a_table() {
     db.execute("INSERT INTO may_go_on VALUES (1)");
     assert_eq!(first.wait_for_exit(DEADLINE), 0, "{}", first.stderr());
     late.join().unwrap();
-    assert!(first.stderr().contains("left public.outbox_1: somebody has locked it"), "{}", first.stderr());
+    assert!(
+        first.stderr().contains("left public.outbox_1: another session has locked it"),
+        "{}",
+        first.stderr()
+    );
     let seen: i64 = moved()[0].get(0);
     assert!(seen < 999, "all {seen} rows were moved before it gave up");
 

@@ -280,7 +280,7 @@ fn the_command_keeps_the_rows_and_leaves_what_it_may_not_touch() {
          INSERT INTO partman.part_config VALUES ('public.outbox', 'n', '1000', false)",
     );
     let (exit, _, stderr) = execute(&["--partitions", "drop"]);
-    assert!(exit == 3 && stderr.contains("pg_partman makes and drops its partitions"), "{stderr}");
+    assert!(exit == 3 && stderr.contains("pg_partman creates and drops its partitions"), "{stderr}");
     let (_, stdout, _) = run(&["check", "-c", &file]);
     assert!(stdout.contains("retention_keep_table = true WHERE parent_table = 'public.outbox'"), "{stdout}");
     assert_eq!(left(&db), (200..205).collect());

@@ -39,7 +39,7 @@ fn check_once(db: &Outbox, kafka: &Kafka, count: u64) {
 }
 
 #[test]
-fn a_pause_lets_the_slot_go_and_goes_on_from_there() {
+fn a_pause_lets_the_slot_go_and_continues_from_there() {
     for server in [postgres15(), postgres18()] {
         for guarantee in ["at_least_once", "exactly_once", "tail_dedupe"] {
             let db = Outbox::create(server);

@@ -88,7 +88,7 @@ fn discard_as_explained(config: &Config, id: &str) {
 }
 
 #[test]
-fn a_relay_killed_behind_a_letter_repeats_it_and_loses_nothing() {
+fn a_relay_killed_behind_a_dead_letter_repeats_it_and_loses_nothing() {
     let db = outbox_that_takes_nulls(postgres18());
     let config = with(config(&db), &[("errors.deadletterqueue.context.headers.enable", "true")]);
     let mut relay = Relay::start(&config);

@@ -115,7 +115,7 @@ fn what_is_too_large_there_too_leaves_its_value_behind() {
         ("outboxd.cleanup.before.slot", "delete"),
     ];
     let relay = Relay::start(&with(config(&db), &cleanup));
-    relay.wait_for_stderr("cleanup takes nothing away from public.outbox: 1 rows of table");
+    relay.wait_for_stderr("cleanup deletes no rows of public.outbox: 1 rows of table");
     assert_eq!(db.query("SELECT FROM outbox", &[]).len(), 3);
     assert_eq!(relay.stop(), 0);
     let relay = Relay::start(&config(&db));
@@ -127,7 +127,7 @@ fn what_is_too_large_there_too_leaves_its_value_behind() {
 
 /// A letter without an id is about a row without one, or about a table that only its topic can name.
 #[test]
-fn cleanup_takes_nothing_of_a_table_that_a_letter_without_a_value_may_be_about() {
+fn cleanup_deletes_nothing_of_a_table_that_a_dead_letter_without_a_value_may_refer_to() {
     let schema =
         "CREATE TABLE outbox (id uuid, aggregatetype text, aggregateid text, type text, payload jsonb);
                   CREATE TABLE second (LIKE outbox)";
@@ -279,7 +279,7 @@ fn a_row_of_a_snapshot_that_is_too_large_goes_there() {
 }
 
 #[test]
-fn a_snapshot_goes_on_behind_rows_that_are_too_large() {
+fn a_snapshot_continues_behind_rows_that_are_too_large() {
     let db = Outbox::create(postgres18());
     let topic = db.topic("order");
     kafka().create_topic(&topic, 1, &[("max.message.bytes", "200000")]);

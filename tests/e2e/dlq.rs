@@ -23,7 +23,7 @@ const USAGE: i32 = 2;
 const PRECONDITION: i32 = 3;
 
 #[test]
-fn letters_of_every_dialect_go_back_as_they_were() {
+fn dead_letters_of_every_dialect_go_back_as_they_were() {
     for dialect in dialects() {
         let dlq = Dlq::new(kafka());
         let original = dlq.original("k", "v");
@@ -55,7 +55,7 @@ fn a_dry_run_changes_nothing_and_says_what_would_be() {
     let (exit, text, _) = dlq.run("replay", &[]);
     assert_eq!(exit, OK);
     assert!(
-        text.contains("would send 3 letters") && text.contains(&format!("3 to {}", dlq.origin)),
+        text.contains("would send 3 dead letters") && text.contains(&format!("3 to {}", dlq.origin)),
         "{text}"
     );
     assert_eq!(dlq.run("discard", &[]).0, OK);
@@ -65,7 +65,7 @@ fn a_dry_run_changes_nothing_and_says_what_would_be() {
 }
 
 #[test]
-fn filters_choose_and_each_letter_is_settled_once() {
+fn filters_choose_and_each_dead_letter_is_settled_once() {
     let dlq = Dlq::new(kafka());
     for n in 0..6 {
         let mut letter = outboxd(&dlq, n, &format!("k{n}"), "v");
@@ -96,7 +96,7 @@ fn filters_choose_and_each_letter_is_settled_once() {
 }
 
 #[test]
-fn a_replay_killed_in_the_middle_goes_on_where_it_was() {
+fn a_replay_killed_in_the_middle_continues_where_it_was() {
     const COUNT: usize = 600;
     let dlq = Dlq::new(kafka());
     let letters: Vec<_> = (0..COUNT)
@@ -143,7 +143,7 @@ fn a_second_replay_takes_the_place_of_the_first() {
     eventually(DEADLINE, "it sends", || !kafka().records(&dlq.origin).is_empty());
     assert_eq!(dlq.run("replay", &["--execute"]).0, OK);
     assert_eq!(first.wait_for_exit(DEADLINE), PRECONDITION);
-    assert!(first.stderr().contains("another outboxd dlq has begun"), "{}", first.stderr());
+    assert!(first.stderr().contains("another outboxd dlq has started"), "{}", first.stderr());
     let records = kafka().records(&dlq.origin);
     let values: HashSet<&str> = records.iter().map(Record::value).collect();
     assert_eq!((records.len(), values.len()), (COUNT, COUNT), "each once");
@@ -161,12 +161,12 @@ fn an_interrupted_replay_leaves_the_rest_open_and_no_transaction_behind() {
     kafka().wait_until_decided(&dlq.origin);
     let sent = kafka().records(&dlq.origin).len();
     assert!(sent < 300);
-    assert!(replay.stdout().contains(&format!("sent {sent} letters")), "{}", replay.stdout());
+    assert!(replay.stdout().contains(&format!("sent {sent} dead letters")), "{}", replay.stdout());
     assert_eq!(dlq.json("ls", &[])["letters"], 300 - sent);
 }
 
 #[test]
-fn letters_of_a_key_go_in_the_order_of_their_origin() {
+fn dead_letters_of_a_key_go_in_the_order_of_their_origin() {
     let dlq = Dlq::new(kafka());
     for (offset, key, value) in [(20, "a", "a2"), (5, "b", "b"), (10, "a", "a1"), (30, "a", "a3")] {
         dlq.write(&outboxd(&dlq, offset, key, value));
@@ -185,7 +185,10 @@ fn a_record_that_comes_back_again_and_again_is_held_back_with_its_key() {
     dlq.write_all(&[tired, outboxd(&dlq, 2, "k", "behind"), outboxd(&dlq, 3, "other", "free")]);
     let (exit, text, _) = dlq.run("replay", &["--execute"]);
     assert_eq!(exit, HELD_BACK);
-    assert!(text.contains("--max-replays") && text.contains("behind a letter of the same key"), "{text}");
+    assert!(
+        text.contains("--max-replays") && text.contains("behind a dead letter of the same key"),
+        "{text}"
+    );
     let values = || kafka().records(&dlq.origin).iter().map(|r| r.value().to_owned()).collect::<Vec<_>>();
     assert_eq!(values(), ["free"]);
     assert_eq!(dlq.run("replay", &["--execute", "--max-replays", "3"]).0, OK);
@@ -215,11 +218,11 @@ fn what_kafka_does_not_take_is_held_back_and_the_rest_is_sent() {
 }
 
 #[test]
-fn a_letter_without_an_origin_is_shown_and_goes_where_it_is_told() {
+fn a_dead_letter_without_an_origin_is_shown_and_sent_to_the_named_topic() {
     let dlq = Dlq::new(kafka());
     dlq.write(&Letter::new("k", "v"));
     let (exit, page, _) = dlq.run("show", &["0"]);
-    assert!(exit == OK && page.contains("no header tells where it came from"), "{page}");
+    assert!(exit == OK && page.contains("no header has its origin"), "{page}");
     let (_, listed, _) = dlq.run("ls", &[]);
     for text in [&page, &listed] {
         assert!(text.contains("errors.deadletterqueue.context.headers.enable=true"), "{text}");
@@ -239,7 +242,7 @@ fn a_letter_without_an_origin_is_shown_and_goes_where_it_is_told() {
 }
 
 #[test]
-fn what_a_topic_made_anew_has_is_not_taken_for_done() {
+fn what_a_topic_created_again_has_is_not_taken_for_done() {
     let kafka = Kafka::start();
     let dlq = Dlq::new(&kafka);
     dlq.write(&outboxd(&dlq, 1, "k", "old"));
@@ -290,7 +293,7 @@ fn imported(line: &Value) -> Contents {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn mistakes_are_reported() {
     let dlq = Dlq::new(kafka());
     kafka().create_topic(&format!("{}-wide", dlq.topic), 3, &[]);
     let wide = format!("{}-wide", dlq.topic);
@@ -298,7 +301,7 @@ fn mistakes_are_told() {
         (vec!["ls"], USAGE, "no dead-letter topic"),
         (vec!["ls", "--from", "dlq-no-such-topic"], PRECONDITION, "there is no topic"),
         (vec!["show", "0", "--from", &wide], USAGE, "PARTITION:OFFSET"),
-        (vec!["show", "3:0", "--from", &wide], PRECONDITION, "there is no letter 3:0"),
+        (vec!["show", "3:0", "--from", &wide], PRECONDITION, "there is no dead letter 3:0"),
         (vec!["ls", "--from", &wide, "--since", "soon"], USAGE, "soon"),
     ] {
         let (found, _, stderr) = dlq.run_bare(&arguments);

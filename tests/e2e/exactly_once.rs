@@ -105,7 +105,7 @@ fn a_relay_that_is_killed_again_and_again_repeats_nothing() {
 }
 
 #[test]
-fn a_transaction_that_is_larger_than_kafkas_is_split_and_goes_on_where_it_was() {
+fn a_transaction_that_is_larger_than_kafkas_is_split_and_continues_where_it_was() {
     let db = Outbox::create(postgres18());
     let config = exactly_once(&db, kafka());
     write_backlog(&db, &config, ROWS, ROWS);
@@ -197,7 +197,7 @@ fn a_slot_that_has_moved_on_is_no_matter() {
 
 /// The state belongs to an older slot: a new one would begin behind a gap.
 #[test]
-fn a_slot_that_was_dropped_while_nobody_ran_is_not_made_anew_in_silence() {
+fn a_slot_that_was_dropped_while_no_client_ran_is_not_created_again_in_silence() {
     let db = Outbox::create(postgres18());
     let settings = [("snapshot.mode", "no_data"), ("outboxd.position.topic", "")];
     let config = with(exactly_once(&db, kafka()), &settings);

@@ -121,7 +121,7 @@ fn a_producer_whose_commit_may_arrive_again_is_replaced() {
 }
 
 #[test]
-fn one_that_takes_the_transactions_over_without_the_slot_is_told_of() {
+fn one_that_takes_the_transactions_over_without_the_slot_is_reported() {
     let db = Outbox::create(postgres18());
     let id = format!("{}-id", db.name());
     let config = with(exactly_once(&db, kafka()), &[("producer.override.transactional.id", &id)]);
@@ -193,7 +193,7 @@ fn what_came_before_a_row_that_cannot_be_sent_is_committed() {
 
 /// The records committed behind it cannot be read.
 #[test]
-fn a_transaction_that_somebody_has_left_open_in_the_states_topic_is_told_and_waited_for() {
+fn a_transaction_that_another_client_has_left_open_in_the_states_topic_is_reported_and_waited_for() {
     let db = Outbox::create(postgres18());
     let config = exactly_once(&db, kafka());
     write_backlog(&db, &config, 100, 100);
@@ -246,7 +246,7 @@ fn nothing_is_written_behind_what_was_left_open_in_a_topic() {
 }
 
 #[test]
-fn a_snapshot_tells_what_it_waits_for() {
+fn a_snapshot_reports_what_it_waits_for() {
     let db = Outbox::create(postgres18());
     BACKLOG.insert(&db, 0..100, 100);
     let other = Neighbour::open(&db, &db.topic(Backlog::TYPE), 0);
@@ -259,7 +259,7 @@ fn a_snapshot_tells_what_it_waits_for() {
 
 /// According to the state the rows are in Kafka, but consumers do not see them.
 #[test]
-fn rows_of_a_transaction_that_consumers_do_not_see_are_not_passed_over() {
+fn rows_of_a_transaction_that_consumers_do_not_see_are_not_skipped() {
     let db = Outbox::create(postgres18());
     let (config, topic) = (exactly_once(&db, kafka()), db.topic(Backlog::TYPE));
     let mut relay = Relay::start(&config);
@@ -281,7 +281,7 @@ fn rows_of_a_transaction_that_consumers_do_not_see_are_not_passed_over() {
 }
 
 #[test]
-fn a_commit_that_kafka_forgets_is_told_and_its_rows_can_be_had_again() {
+fn a_commit_that_kafka_forgets_is_reported_and_its_rows_can_be_had_again() {
     let mut forgotten = Forgotten::new();
     if forgotten.is_told() {
         forgotten.proxied.relay.kill();

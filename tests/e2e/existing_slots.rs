@@ -121,7 +121,7 @@ fn the_snapshot_and_the_stream_of_an_older_slot_meet_without_gap_or_overlap() {
 }
 
 #[test]
-fn a_snapshot_beside_a_slot_that_was_killed_goes_on() {
+fn a_snapshot_beside_a_slot_that_was_killed_continues() {
     let db = database(postgres15());
     // Sent to its end, so that there is something to go on behind.
     db.execute("create table lead (id int primary key); insert into lead values (1)");

@@ -52,7 +52,7 @@ fn commit(kafka: &Kafka, group: &str, topic: &str, partition: i32, offset: i64) 
 }
 
 #[test]
-fn the_way_of_an_event_is_told_to_its_end() {
+fn the_way_of_an_event_is_reported_to_its_end() {
     let (kafka, db) = (kafka(), Outbox::create(postgres18()));
     let letters = format!("{}.dead", db.name());
     kafka.create_topic(&letters, 1, &[]);
@@ -246,7 +246,7 @@ fn records_in_avro_are_shown_and_found() {
 }
 
 #[test]
-fn what_a_key_has_more_than_is_shown_is_told() {
+fn what_a_key_has_more_than_is_shown_is_reported() {
     let (kafka, db) = (kafka(), Outbox::create(postgres18()));
     kafka.create_topic(&db.topic("order"), 1, &[]);
     let folder = Watcher::new("outboxd-explain-");
@@ -263,7 +263,7 @@ fn what_a_key_has_more_than_is_shown_is_told() {
 }
 
 #[test]
-fn a_place_that_no_record_tells_is_not_said_to_be_missing() {
+fn a_position_that_no_record_has_is_not_reported_as_missing() {
     let (kafka, db) = (kafka(), Outbox::create(postgres18()));
     let folder = Watcher::new("outboxd-explain-");
     let file = written(&db, &folder, &[]);
@@ -286,12 +286,12 @@ fn a_place_that_no_record_tells_is_not_said_to_be_missing() {
     let mut process = Relay::command(&["explain", &lsn, "-c", &file]);
     process.wait_for_exit(DEADLINE);
     let said = process.stdout();
-    assert!(said.contains("among the 2 records that do not say where in the WAL they come from"), "{said}");
+    assert!(said.contains("one of the 2 records that have no LSN"), "{said}");
     assert_eq!(relay.stop(), 0);
 }
 
 #[test]
-fn what_cannot_be_looked_at_is_named_with_the_cure() {
+fn what_cannot_be_looked_at_is_named_with_the_fix() {
     let (db, folder) = (Outbox::create(postgres18()), Watcher::new("outboxd-explain-"));
     let file = written(&db, &folder, &[]);
     let to_file = ["-c", &file];
@@ -376,7 +376,7 @@ fn an_event_behind_a_lost_slot_is_not_sent_and_status_says_what_to_do() {
     };
     let (exit, said) = status();
     assert!(
-        exit == 1 && said.contains("nobody reads it") && said.contains("to fix: start outboxd run"),
+        exit == 1 && said.contains("no client reads it") && said.contains("to fix: start outboxd run"),
         "{said}"
     );
     assert!(said.contains("of WAL (reserved), lost after ") && said.contains("runway    no end: "), "{said}");
@@ -414,7 +414,7 @@ fn an_event_behind_a_lost_slot_is_not_sent_and_status_says_what_to_do() {
 }
 
 #[test]
-fn a_record_without_its_row_has_arrived_and_tells_when_where_the_topic_does() {
+fn a_record_without_its_row_has_arrived_and_shows_when_if_the_topic_does() {
     let (db, folder) = (Outbox::create(postgres18()), Watcher::new("outboxd-explain-"));
     let file = written(&db, &folder, &[("message.timestamp.type", "LogAppendTime")]);
     let sent = event(1);
@@ -437,7 +437,7 @@ fn a_record_without_its_row_has_arrived_and_tells_when_where_the_topic_does() {
     let said = process.stdout();
     assert!(said.contains("in none of the tables: deleted, or never written"), "{said}");
     assert!(said.contains("[0]@0  acknowledged 2"), "{said}");
-    let commit = "not told  the commit's place in the WAL: set outboxd.identity.headers=true";
+    let commit = "unknown   the commit's place in the WAL: set outboxd.identity.headers=true";
     assert!(said.contains(commit) && !said.contains("LogAppendTime"), "{said}");
     let not_told = seen["not_told"].as_array().unwrap();
     assert_eq!(

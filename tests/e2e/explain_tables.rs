@@ -49,7 +49,7 @@ fn each_record_of_a_key_says_what_happened_to_its_row() {
 }
 
 #[test]
-fn a_version_of_a_row_that_no_record_tells_is_told() {
+fn a_version_of_a_row_that_no_record_has_is_reported() {
     let db = Outbox::create_bare(postgres18(), "CREATE TABLE customers (id int PRIMARY KEY, name text)");
     kafka().create_topic(&topic(&db, "customers"), 1, &[]);
     db.execute("INSERT INTO customers VALUES (3, 'there before')");
@@ -63,7 +63,7 @@ fn a_version_of_a_row_that_no_record_tells_is_told() {
         let mut shown = Relay::command(&["explain", key, "-c", &file]);
         assert_eq!(shown.wait_for_exit(crate::support::wait::DEADLINE), 0, "{key}: {}", shown.stderr());
         let said = shown.stdout();
-        assert_eq!(said.contains("none of its records tells this transaction"), is_behind, "{key}: {said}");
+        assert_eq!(said.contains("none of its records has this transaction"), is_behind, "{key}: {said}");
     }
 }
 

@@ -42,7 +42,7 @@ fn heartbeats_are_those_of_debezium() {
 }
 
 #[test]
-fn a_query_that_fails_is_told_and_stops_nothing() {
+fn a_query_that_fails_is_reported_and_stops_nothing() {
     let db = Outbox::create(postgres15());
     let settings = [INTERVAL, ("heartbeat.action.query", "INSERT INTO nowhere DEFAULT VALUES")];
     let relay = Relay::start(&with(db.config(kafka()), &settings));
@@ -53,7 +53,7 @@ fn a_query_that_fails_is_told_and_stops_nothing() {
 }
 
 #[test]
-fn a_topic_that_cannot_be_is_refused_with_a_cure() {
+fn a_topic_that_cannot_be_is_refused_with_a_fix() {
     let mut relay = refused(&[INTERVAL, ("topic.heartbeat.name", "not a topic")]);
     assert_eq!(relay.wait_for_exit(DEADLINE), 2, "{}", relay.stderr());
     assert!(relay.stderr().contains("topic.heartbeat.name"), "{}", relay.stderr());

@@ -83,7 +83,7 @@ fn read(client: &mut TcpStream, head: usize) -> std::io::Result<Vec<u8>> {
 }
 
 #[test]
-fn whoever_is_no_postgres_is_refused_in_words_that_help() {
+fn a_server_that_is_no_postgres_is_refused_in_words_that_help() {
     let plain = |bytes: Vec<u8>| Impostor { tls: b"N", answers: vec![Answer::Bytes(bytes)] };
     let pooler = b"SFATAL\0C08P01\0Munsupported startup parameter: replication\0\0";
     let sasl = authentication(10, b"SCRAM-SHA-256\0\0");
@@ -106,7 +106,7 @@ fn whoever_is_no_postgres_is_refused_in_words_that_help() {
         (injected, "require", 4, "TLS with PostgreSQL"),
         (Impostor { tls: b"N", answers: Vec::new() }, "require", 4, "offers no TLS"),
         (endless, "disable", 4, "too many SCRAM iterations"),
-        (unproven, "disable", 4, "did not prove that it knows the password"),
+        (unproven, "disable", 4, "did not prove that it has the password"),
         (plain(authentication(10, b"SCRAM-MD4\0\0")), "disable", 4, "SCRAM-MD4"),
         (plain(authentication(7, b"")), "disable", 4, "not supported"),
         (plain(huge), "disable", 1, "cannot be read"),

@@ -179,7 +179,7 @@ fn an_empty_database_becomes_one_whose_events_are_in_kafka() {
 }
 
 #[test]
-fn who_may_not_read_the_table_is_told_the_statement() {
+fn without_the_right_to_read_the_table_the_statement_is_named() {
     let db = Outbox::create(postgres15());
     let role = format!("{}_app", db.name());
     db.execute(&format!("CREATE ROLE {role} LOGIN PASSWORD 'pw'"));
@@ -196,7 +196,7 @@ fn who_may_not_read_the_table_is_told_the_statement() {
 }
 
 #[test]
-fn who_may_not_is_told_what_a_superuser_runs() {
+fn without_rights_the_statements_for_a_superuser_are_listed() {
     let db = Outbox::create_bare(postgres15(), "SELECT 1");
     let (name, role) = (db.name(), format!("{}_app", db.name()));
     db.execute(&format!("CREATE ROLE {role} LOGIN PASSWORD 'pw'; GRANT CREATE ON SCHEMA public TO {role}"));
@@ -307,7 +307,7 @@ fn what_init_makes_its_undo_statements_take_back() {
 }
 
 #[test]
-fn a_mark_that_nobody_polls_by_means_nothing() {
+fn a_mark_that_no_client_polls_by_means_nothing() {
     let columns =
         "id uuid, aggregatetype text, aggregateid text, type text, payload jsonb, processed_at timestamptz";
     let place = Place::build(postgres15(), &format!("CREATE TABLE outbox ({columns})"));

@@ -140,7 +140,7 @@ fn a_publication_that_lacks_operations_is_widened() {
 }
 
 #[test]
-fn what_names_no_table_is_told() {
+fn what_names_no_table_is_reported() {
     let place =
         Place::build(postgres15(), &format!("{TABLES}; CREATE SCHEMA old; CREATE TABLE old.orders (id int)"));
     let init = |more: &[&str]| place.init(more);

@@ -156,7 +156,7 @@ fn stores_that_java_has_written_let_events_through() {
 }
 
 #[test]
-fn a_wrong_key_is_told_as_what_it_is() {
+fn a_wrong_key_is_reported_as_what_it_is() {
     let locked = Locked::new();
     let [ours, theirs, foreign] = ["ours.pem", "theirs.pem", "foreign.pem"].map(|name| locked.key(name));
     let store = "producer.ssl.truststore.location";
@@ -256,7 +256,7 @@ fn a_token_is_asked_for_again_before_it_ends() {
 }
 
 #[test]
-fn who_gets_no_token_is_told_why() {
+fn a_login_without_a_token_is_reported_with_its_reason() {
     let locked = Locked::new();
     let endpoint = TokenEndpoint::start("outbox", PASSWORD, Duration::from_secs(3600));
     let (url, nowhere) = (endpoint.url(), "http://127.0.0.1:1/token");

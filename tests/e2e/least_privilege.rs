@@ -259,7 +259,7 @@ fn a_right_that_is_taken_away_holds_the_slot_and_no_later_start_is_refused() {
     insert(2);
     let warning = relay.wait_for_stderr("Nothing more is confirmed to PostgreSQL until then");
     assert!(warning.contains("--operation Write --topic __outboxd-positions"), "{warning}");
-    get_until(port, "/readyz", "warns", |page| page.body.contains("could not keep its position"));
+    get_until(port, "/readyz", "warns", |page| page.body.contains("could not store its position"));
     let age = try_get(port, "/metrics").unwrap().sample("outboxd_position_age_seconds").unwrap();
     assert!(age > 1.0, "{age}");
     assert_eq!(relay.stop(), 0);

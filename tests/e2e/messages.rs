@@ -32,7 +32,7 @@ fn messages_need_no_table_and_survive_a_crash() {
 }
 
 #[test]
-fn a_message_that_is_no_event_stops_the_relay_or_is_passed_over() {
+fn a_message_that_is_no_event_stops_the_relay_or_is_skipped() {
     let db = Outbox::create_bare(postgres18(), "SELECT 1");
     let mut relay = Relay::start(&config(&db));
     db.wait_until_streaming();

@@ -199,12 +199,16 @@ fn outboxd_does_not_overtake_a_poller() {
     assert_eq!(kafka().read(&ground.topic, 1).len(), 1, "the row of the poller is not outboxd's");
     assert_eq!(relay.stop(), 0);
     let mut back = ground.command("rollback", &[]);
-    assert!(back.wait_for_exit(DEADLINE) == 3 && back.stderr().contains("nobody reads"), "{}", back.stderr());
+    assert!(
+        back.wait_for_exit(DEADLINE) == 3 && back.stderr().contains("no client reads"),
+        "{}",
+        back.stderr()
+    );
 }
 
 /// The rows of the lost slot are outboxd's: the poller skips them, and another slot does not have them.
 #[test]
-fn a_start_does_not_go_on_with_another_slot() {
+fn a_start_does_not_continue_with_another_slot() {
     let ground = Ground::build(postgres15(), STATUS);
     let db = &ground.db;
     ground.insert("42");
@@ -223,7 +227,7 @@ fn a_start_does_not_go_on_with_another_slot() {
 }
 
 #[test]
-fn a_slot_that_somebody_has_given_up_to_make_is_made() {
+fn a_slot_whose_creation_was_given_up_is_created() {
     // Of its own: no other transaction is waited for.
     let server = start(15);
     let ground = Ground::build(&server, STATUS);

@@ -83,7 +83,7 @@ fn sent_in_part(db: &Outbox, config: &Config) {
 }
 
 #[test]
-fn a_relay_goes_on_at_a_newer_server_with_what_was_not_sent() {
+fn a_relay_continues_at_a_newer_server_with_what_was_not_sent() {
     let (old, new) = (Outbox::create(postgres15()), Outbox::create(postgres18()));
     let (desk, old_config) = (Desk::new(), old.config(kafka()));
     let topic = old.topic(Backlog::TYPE);
@@ -257,7 +257,7 @@ fn a_row_of_another_service_with_the_same_id_is_not_taken_for_sent() {
 
 /// Of two transactions the one that began first commits last.
 #[test]
-fn rows_are_sent_in_the_order_of_their_commits_or_it_is_said_that_nobody_knows_it() {
+fn rows_are_sent_in_the_order_of_their_commits_or_an_unknown_order_is_reported() {
     for knows in [true, false] {
         let setting = [("track_commit_timestamp", "on")];
         let own = if knows { Some(postgres::start_with(18, &setting)) } else { None };

@@ -82,7 +82,7 @@ fn a_new_table_that_is_not_published_is_named_until_it_is() {
 /// No other component reports it: rows still arrive, and reasons that exclude other rows from the stream would go
 /// unnoticed.
 #[test]
-fn a_catalog_that_cannot_be_looked_at_is_told() {
+fn a_catalog_that_cannot_be_looked_at_is_reported() {
     let server = postgres::start(18);
     let db = Outbox::create_bare(&server, "CREATE TABLE shop_a (id int PRIMARY KEY)");
     let port = unused_port().unwrap();
@@ -102,7 +102,7 @@ fn a_catalog_that_cannot_be_looked_at_is_told() {
 
 /// A query of the outbox shows the rows of its child; the stream does not have them.
 #[test]
-fn a_child_that_inherits_from_the_outbox_is_told() {
+fn a_child_that_inherits_from_the_outbox_is_reported() {
     let db = Outbox::create(postgres18());
     let relay = Relay::start(&db.config(kafka()));
     db.wait_until_streaming();

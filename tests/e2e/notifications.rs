@@ -80,7 +80,7 @@ fn they_are_posted_as_debezium_posts_them() {
 }
 
 #[test]
-fn a_server_that_refuses_is_told_of_once_and_counted() {
+fn a_server_that_refuses_is_reported_once_and_counted() {
     let (db, hooks) = (Outbox::create_bare(postgres18(), TABLES), Hooks::start(500));
     let url = format!("http://127.0.0.1:{}/secret", hooks.port());
     let config =

@@ -63,7 +63,7 @@ fn what_pg_partman_manages_is_found_and_left_to_it() {
         let execute =
             [&["cleanup", "-c", &file, "--execute", "--also-before-slot", "--yes"], &more[..]].concat();
         let (exit, _, stderr) = run(&execute);
-        assert!(exit == 3 && stderr.contains("pg_partman makes and drops its partitions"), "{stderr}");
+        assert!(exit == 3 && stderr.contains("pg_partman creates and drops its partitions"), "{stderr}");
     }
     assert_eq!(partitions(&db), before);
 

@@ -63,7 +63,7 @@ fn refused(config: &Config) -> String {
 }
 
 #[test]
-fn a_slot_that_was_moved_ahead_while_nobody_ran_is_noticed() {
+fn a_slot_that_was_moved_ahead_while_no_client_ran_is_noticed() {
     for server in [postgres15(), postgres18()] {
         let db = Outbox::create(server);
         relay_some(&db, &without_snapshot(&db), 0..2);
@@ -79,7 +79,7 @@ fn a_slot_that_was_moved_ahead_while_nobody_ran_is_noticed() {
 }
 
 #[test]
-fn a_slot_that_was_made_again_while_nobody_ran_is_noticed() {
+fn a_slot_that_was_made_again_while_no_client_ran_is_noticed() {
     for server in [postgres15(), postgres18()] {
         let db = Outbox::create(server);
         relay_some(&db, &without_snapshot(&db), 0..2);
@@ -92,7 +92,7 @@ fn a_slot_that_was_made_again_while_nobody_ran_is_noticed() {
 }
 
 #[test]
-fn a_slot_that_was_dropped_while_nobody_ran_is_noticed() {
+fn a_slot_that_was_dropped_while_no_client_ran_is_noticed() {
     for settings in [&[][..], &[("exactly.once.support", "required")]] {
         let db = Outbox::create(postgres18());
         let config = with(without_snapshot(&db), settings);
@@ -110,7 +110,7 @@ fn a_slot_that_was_dropped_while_nobody_ran_is_noticed() {
 
 /// It takes its slots along, and the LSNs of the server go on.
 #[test]
-fn a_database_that_is_made_anew_under_its_name_is_begun_with_like_any_other() {
+fn a_database_that_is_created_again_under_its_name_is_begun_with_like_any_other() {
     for settings in [&[][..], &[("exactly.once.support", "required")]] {
         for slot_is_there in [false, true] {
             let db = Outbox::create(postgres18());
@@ -174,7 +174,7 @@ fn lsn_of(position: &Value) -> Lsn {
 }
 
 #[test]
-fn a_position_is_in_kafka_before_it_is_confirmed_and_a_restart_goes_on() {
+fn a_position_is_in_kafka_before_it_is_confirmed_and_a_restart_continues() {
     for settings in [&[][..], &[("exactly.once.support", "required")]] {
         let db = Outbox::create(postgres18());
         let config = with(without_snapshot(&db), settings);
@@ -281,7 +281,7 @@ fn a_value_is_accepted_once() {
 }
 
 #[test]
-fn a_slot_that_was_dropped_or_moved_is_made_anew_with_every_row_when_that_is_wanted() {
+fn a_slot_that_was_dropped_or_moved_is_created_again_with_every_row_when_that_is_wanted() {
     for act in [drop_slot, advance] {
         let db = Outbox::create(postgres18());
         relay_some(&db, &without_snapshot(&db), 0..2);

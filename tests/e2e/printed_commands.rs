@@ -77,7 +77,7 @@ fn a_slot_is_made_as_the_messages_print_it() {
 }
 
 #[test]
-fn rows_that_a_start_leaves_out_are_sent_by_the_command_that_is_printed() {
+fn rows_that_a_start_excludes_are_sent_by_the_command_that_is_printed() {
     let db = Outbox::create(postgres18());
     let desk = Desk::of(&with(db.config(kafka()), &[("snapshot.mode", "no_data")]));
     db.insert(&[Event::new("order", "o-1", "Made", "{}")]);

@@ -108,7 +108,7 @@ fn a_stop_for_an_unlogged_partition_is_remembered() {
     db.execute("INSERT INTO outbox VALUES (gen_random_uuid(), 'order', 'k', 't', '{}')");
     refused(&mut relay, "unlogged", &["outbox_1", "SET LOGGED", "snapshot.mode=always"]);
     db.execute("ALTER TABLE outbox_1 SET LOGGED");
-    refused(&mut Relay::start(&config), "again", &["the last run has ended because", "outbox_1 is unlogged"]);
+    refused(&mut Relay::start(&config), "again", &["the last run ended because", "outbox_1 is unlogged"]);
     let relay = Relay::start(&with(config, &[("snapshot.mode", "always")]));
     assert_eq!(kafka().read(&db.topic("order"), 1)[0].key(), "k");
     assert_eq!(relay.stop(), 0);
@@ -116,7 +116,7 @@ fn a_stop_for_an_unlogged_partition_is_remembered() {
 
 /// An immediate restart must not make a row that was never sent look sent.
 #[test]
-fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_somebody_acts() {
+fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_the_operator_acts() {
     let (db, mut relay) = streaming(postgres18());
     execute(&db, "ALTER PUBLICATION $name SET TABLE outbox WHERE (type = 'none')");
     insert(&db, 2);
@@ -125,7 +125,7 @@ fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_somebody_acts(
     let cleanup = [("outboxd.cleanup.enable", "true"), ("outboxd.cleanup.interval.ms", "100")];
     let config = with(no_snapshot(&db), &cleanup);
     for _ in 0..2 {
-        refused(&mut Relay::start(&config), "again", &["the last run has ended because", "row filter"]);
+        refused(&mut Relay::start(&config), "again", &["the last run ended because", "row filter"]);
     }
     let file = Watcher::new("outboxd-stop-");
     let path = file.folder().join("config.json").display().to_string();
@@ -133,7 +133,7 @@ fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_somebody_acts(
     let mut status = Relay::command(&["status", "-c", &path]);
     assert_eq!(status.wait_for_exit(DEADLINE), 1, "{}", status.stderr());
     let shown = status.stdout();
-    assert!(shown.contains("stopped   the last run has ended because"), "{shown} {}", status.stderr());
+    assert!(shown.contains("stopped   the last run ended because"), "{shown} {}", status.stderr());
     assert!(shown.contains("row filter") && shown.contains("outboxd.position.accept="), "{shown}");
     // A configuration that cannot be used must not suppress the report.
     let unusable = with(config.clone(), &[("skipped.operations", "x")]);
@@ -160,7 +160,7 @@ fn a_stop_for_rows_that_are_not_in_the_stream_is_remembered_until_somebody_acts(
 }
 
 #[test]
-fn a_stop_is_not_shown_of_a_database_that_was_made_anew() {
+fn a_stop_is_not_shown_of_a_database_that_was_created_again() {
     let (db, mut relay) = streaming(postgres18());
     execute(&db, "ALTER PUBLICATION $name SET TABLE outbox WHERE (type = 'none')");
     refused(&mut relay, "filtered", &["row filter", "snapshot.mode=always"]);
@@ -201,7 +201,7 @@ fn rows_older_than_the_publication_are_refused_with_the_way_out() {
 
 /// PostgreSQL 18 reports it in a warning only, which the role's own setting would suppress.
 #[test]
-fn a_publication_that_was_away_is_noticed_whatever_the_role_wants_to_hear() {
+fn a_publication_that_was_away_is_noticed_with_any_message_level_of_the_role() {
     let db = Outbox::create(postgres18());
     execute(&db, "ALTER ROLE CURRENT_USER IN DATABASE $name SET client_min_messages = 'error'");
     let relay = Relay::start(&no_snapshot(&db));

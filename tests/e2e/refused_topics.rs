@@ -20,7 +20,7 @@ fn makers(db: &Outbox) -> [Config; 2] {
 }
 
 #[test]
-fn a_name_that_collides_is_told_with_the_other_topic() {
+fn a_name_that_collides_is_reported_with_the_other_topic() {
     for maker in 0..2 {
         let db = Outbox::create(postgres18());
         kafka().create_topic(&db.topic("pay_done"), 1, &[]);

@@ -33,7 +33,7 @@ fn refused(config: &Config, exit: i32, words: &[&str]) {
 }
 
 #[test]
-fn a_server_without_room_is_told_with_the_setting_that_gives_it() {
+fn a_server_without_room_is_reported_with_the_setting_that_gives_it() {
     let server = postgres::start_with(18, &[("max_wal_senders", "1"), ("max_replication_slots", "1")]);
     let (db, other) = (Outbox::create(&server), Outbox::create(&server));
     let relay = Relay::start(&no_snapshot(&db));
@@ -46,7 +46,7 @@ fn a_server_without_room_is_told_with_the_setting_that_gives_it() {
 }
 
 #[test]
-fn a_role_that_may_not_is_told_what_it_lacks() {
+fn a_role_that_may_not_gets_the_names_of_the_missing_rights() {
     for major in [15, 18] {
         let hba = [
             "host replication only_replication all trust",
@@ -113,7 +113,7 @@ fn a_patient_start_waits_for_postgres_and_says_so_once() {
 }
 
 #[test]
-fn another_patience_of_the_server_is_heeded() {
+fn another_timeout_of_the_server_is_applied() {
     const PATIENCE: Duration = Duration::from_secs(3);
     let mut server = postgres::start(18);
     let db = Outbox::create(&server);
@@ -134,7 +134,7 @@ fn another_patience_of_the_server_is_heeded() {
 }
 
 #[test]
-fn a_slot_that_nobody_read_for_too_long_is_told_as_that() {
+fn a_slot_that_no_client_read_for_too_long_is_reported_as_that() {
     let server = postgres::start_with(18, &[("idle_replication_slot_timeout", "1s")]);
     let db = Outbox::create(&server);
     let relay = Relay::start(&no_snapshot(&db));

@@ -74,7 +74,7 @@ fn where_sessions_may_only_read_the_message_does_not_blame_a_standby() {
 
 /// A command would report a row that it does not see as missing; a user's own statement is the user's responsibility.
 #[test]
-fn rows_that_policies_hide_are_not_passed_over_by_a_command() {
+fn rows_that_policies_hide_are_not_skipped_by_a_command() {
     let db = Outbox::create(postgres15());
     let role = db.name();
     db.execute(&format!(

@@ -61,7 +61,7 @@ fn signals_are_read_from_the_kafka_that_they_are_said_to_be_in() {
 }
 
 #[test]
-fn a_topic_of_signals_that_is_not_there_is_told_and_read_once_it_is() {
+fn a_topic_of_signals_that_is_not_there_is_reported_and_read_once_it_is() {
     let db = Outbox::create_bare(postgres18(), TABLES);
     let signals = format!("{}-signal", db.name());
     let relay = start(&db, &[("signal.enabled.channels", "kafka"), ("read.only", "true")]);

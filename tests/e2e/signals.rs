@@ -190,7 +190,7 @@ fn so_does_one_that_writes_no_table_and_goes_by_a_column_that_may_be_null() {
 }
 
 #[test]
-fn a_snapshot_goes_on_after_its_connections_were_lost() {
+fn a_snapshot_continues_after_its_connections_were_lost() {
     let db = Outbox::create_bare(postgres18(), TABLES);
     db.execute("insert into a select g, g % 7, g from generate_series(1, 2000) g");
     let relay = start(&db, &[("incremental.snapshot.chunk.size", "5")]);
@@ -264,19 +264,19 @@ fn a_snapshot_goes_on_after(settings: &[(&str, &str)], mut end: impl FnMut(Relay
 }
 
 #[test]
-fn a_snapshot_goes_on_after_the_process_was_killed() {
+fn a_snapshot_continues_after_the_process_was_killed() {
     a_snapshot_goes_on_after(&[], |mut relay| relay.kill());
 }
 
 #[test]
-fn a_snapshot_goes_on_after_the_process_was_stopped() {
+fn a_snapshot_continues_after_the_process_was_stopped() {
     a_snapshot_goes_on_after(&[("read.only", "true")], |relay| assert_eq!(relay.stop(), 0));
 }
 
 /// Each relay is killed in the middle of the snapshot: an unchanged row is in one committed transaction, whatever Kafka
 /// transactions its chunk is split over.
 #[test]
-fn with_exactly_once_a_snapshot_goes_on_after_a_kill_and_repeats_no_row() {
+fn with_exactly_once_a_snapshot_continues_after_a_kill_and_repeats_no_row() {
     for (settings, kills) in [(&[][..], 3), (&[("read.only", "true")][..], 2)] {
         let db = Outbox::create_bare(postgres18(), TABLES);
         db.execute("insert into a select g, g, g from generate_series(1, 1200) g");
@@ -390,7 +390,7 @@ fn names_are_read_in_the_snapshots_of_signals() {
 
 /// An operation that the stream skips removes no row from the window: otherwise no record would have it.
 #[test]
-fn rows_whose_updates_are_left_out_are_in_the_snapshot() {
+fn rows_whose_updates_are_excluded_are_in_the_snapshot() {
     let db = Outbox::create_bare(postgres18(), TABLES);
     db.execute("insert into a select g, 0, 0 from generate_series(1, 3000) g");
     let settings = [("skipped.operations", "u,t"), ("incremental.snapshot.chunk.size", "100")];

@@ -76,7 +76,10 @@ fn a_slot_that_holds_back_much_is_warned_of_once_and_cleared() {
     let mut stuck = Stuck::new(15, &[("outboxd.unacknowledged.age.max.ms", "2000")]);
     stuck.fill_until("extended");
     let line = stuck.relay.wait_for_stderr("the slot retains");
-    assert!(line.contains("Kafka is slow or away") && line.contains("max_slot_wal_keep_size"), "{line}");
+    assert!(
+        line.contains("Kafka is slow or unavailable") && line.contains("max_slot_wal_keep_size"),
+        "{line}"
+    );
     stuck.relay.wait_for_stderr("an event waits too long for its acknowledgement");
     stuck.ready_until("tells of the danger", |page| ["\"watch\"", "\"alarm\""].contains(&&*danger(page)));
     let metrics = get_until(stuck.http, "/metrics", "shows the danger", |page| {
@@ -104,7 +107,7 @@ fn a_slot_about_to_be_lost_is_an_error_and_a_lost_one_ends_the_relay() {
         let mut stuck = Stuck::new(major, &[]);
         stuck.fill_until("unreserved");
         let line = stuck.relay.wait_for_stderr("may be lost at the next checkpoint");
-        assert!(line.contains("Kafka is slow or away"), "{line}");
+        assert!(line.contains("Kafka is slow or unavailable"), "{line}");
         stuck.ready_until("is not ready", |page| {
             page.code == 503 && page.body.contains("is unreserved") && danger(page) == "\"unreserved\""
         });
@@ -122,7 +125,7 @@ fn a_slot_about_to_be_lost_is_an_error_and_a_lost_one_ends_the_relay() {
 }
 
 #[test]
-fn a_slot_that_is_lost_under_the_relay_is_made_anew_when_that_is_wanted() {
+fn a_slot_that_is_lost_under_the_relay_is_created_again_when_that_is_wanted() {
     let mut stuck = Stuck::new(18, &[("slot.recovery", "snapshot"), ("snapshot.mode", "no_data")]);
     stuck.fill_until("unreserved");
     stuck.db.execute("CHECKPOINT");

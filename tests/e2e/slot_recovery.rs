@@ -50,7 +50,7 @@ fn drop_slot(db: &Outbox) {
 }
 
 #[test]
-fn a_slot_that_is_dropped_is_made_anew_and_every_row_in_the_table_is_sent() {
+fn a_slot_that_is_dropped_is_created_again_and_every_row_in_the_table_is_sent() {
     for server in [postgres15(), postgres18()] {
         let db = Outbox::create(server);
         let mut relay = Relay::start(&recovering(&db, "snapshot"));
@@ -153,7 +153,7 @@ fn a_standby_that_takes_over_and_hands_back_is_not_taken_for_a_stranger() {
 }
 
 #[test]
-fn a_slot_that_was_invalidated_meanwhile_is_made_anew_when_that_is_wanted() {
+fn a_slot_that_was_invalidated_meanwhile_is_created_again_when_that_is_wanted() {
     for major in [15, 16, 18] {
         let server = postgres::start_with(
             major,
@@ -191,7 +191,7 @@ fn a_slot_that_was_invalidated_meanwhile_is_made_anew_when_that_is_wanted() {
 
 /// The stored offset is how a new process knows that there was a slot.
 #[test]
-fn a_slot_that_was_dropped_while_nobody_ran_is_known_from_the_stored_offset() {
+fn a_slot_that_was_dropped_while_no_client_ran_is_known_from_the_stored_offset() {
     let db = Outbox::create(postgres18());
     let topic = format!("{}.offsets", db.name());
     kafka().create_topic(&topic, 1, &[("cleanup.policy", "compact")]);

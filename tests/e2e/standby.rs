@@ -276,7 +276,7 @@ fn a_snapshot_beside_the_stream_of_a_standby_gives_the_table_whatever_is_written
 
 /// Windows of replayed WAL end there, and watermarks begin. What the standby had not replayed is gone, and was never sent.
 #[test]
-fn a_snapshot_beside_the_stream_goes_on_when_its_standby_is_promoted() {
+fn a_snapshot_beside_the_stream_continues_when_its_standby_is_promoted() {
     let mut site = Site::of(18, |server| Outbox::create_bare(server, signals::TABLES));
     site.primary.execute(&format!("CREATE PUBLICATION {} FOR ALL TABLES", site.primary.name()));
     site.primary.execute("insert into a select g, nullif(g % 7, 0), g from generate_series(1, 3000) g");
@@ -330,7 +330,7 @@ fn completed(db: &Outbox) -> usize {
 
 /// The primary takes rows of the catalog away that the standby has not asked it to keep.
 #[test]
-fn a_slot_that_a_conflict_has_ended_is_told_with_the_setting_that_prevents_it() {
+fn a_slot_that_a_conflict_has_ended_is_reported_with_the_setting_that_prevents_it() {
     let site = Site::start_published(18);
     let admin = Session::new(site.standby.address().clone());
     admin.execute("ALTER SYSTEM SET hot_standby_feedback = off");

@@ -87,7 +87,7 @@ fn contains(text: &str, words: &[&str]) {
 }
 
 #[test]
-fn a_snapshot_that_goes_on_is_seen() {
+fn a_snapshot_that_continues_is_seen() {
     let db = Outbox::create(postgres18());
     db.insert(&[Event::new("order", "1", "Made", &format!("{{\"x\":\"{PAYLOAD}\"}}"))]);
     // The server does not come to the first row.

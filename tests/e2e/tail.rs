@@ -149,7 +149,7 @@ fn top_draws_on_a_terminal_until_q_is_typed() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_named_with_the_cure() {
+fn what_cannot_be_followed_is_named_with_the_fix() {
     let servers = kafka().bootstrap();
     let missing = ["tail", "--bootstrap-servers", &servers, "--topic", "no.such.topic"];
     let away = ["tail", "--bootstrap-servers", "127.0.0.1:1", "--topic", "t"];
@@ -191,7 +191,7 @@ fn what_cannot_be_decoded_is_shown_as_it_is_and_why() {
         let (exit, stdout, stderr) = run(settings, &tail);
         assert_eq!(exit, 0, "{stderr}");
         assert!(
-            stdout.contains("the key is not decoded: schema 1 is not known: ")
+            stdout.contains("the key is not decoded: schema 1 is unknown: ")
                 && stdout.contains("cannot be reached"),
             "{stdout}"
         );
@@ -201,12 +201,12 @@ fn what_cannot_be_decoded_is_shown_as_it_is_and_why() {
     assert_eq!((exit, &seen["standing"], &seen["not_read"]), (0, &"arrived".into(), &0.into()), "{seen}");
     let (exit, stdout, _) = run(&[avro, url], &["explain", "42"]);
     assert!(
-        exit == 1 && stdout.contains("not read  1 record could not be read: schema 1 is not known"),
+        exit == 1 && stdout.contains("not read  1 record could not be read: schema 1 is unknown"),
         "{stdout}"
     );
     assert!(
-        stdout.contains("! not found, but it may be among the 1 record")
-            && !stdout.contains("nothing is known"),
+        stdout.contains("! not found, but it may be one of the 1 record")
+            && !stdout.contains("no dead letter"),
         "{stdout}"
     );
     // The registries of the configuration are wrong.

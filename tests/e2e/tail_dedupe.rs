@@ -244,7 +244,7 @@ fn unread_bytes(port: u16) -> u64 {
 }
 
 #[test]
-fn a_topic_that_may_not_be_read_is_told_and_sent_again() {
+fn a_topic_that_may_not_be_read_is_reported_and_sent_again() {
     let authority = Authority::new("ours");
     let secure = SecureKafka::start_strict(&authority, "secret");
     let (db, kafka) = (Outbox::create(postgres18()), &secure.kafka);

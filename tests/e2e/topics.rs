@@ -60,7 +60,7 @@ fn more_partitions_lose_nothing() {
 
 /// Offsets that restart at zero prove nothing about a record: it is sent again, with another producer.
 #[test]
-fn a_topic_that_is_deleted_and_made_anew_gets_what_comes_then() {
+fn a_topic_that_is_deleted_and_created_again_gets_what_comes_then() {
     let db = Outbox::create(postgres15());
     let topic = db.topic(Backlog::TYPE);
     kafka().create_topic(&topic, 1, &[]);
@@ -77,12 +77,12 @@ fn a_topic_that_is_deleted_and_made_anew_gets_what_comes_then() {
 
 /// All rows have one key, whose partition is one of those that are gone.
 #[test]
-fn a_topic_that_is_made_anew_with_fewer_partitions_gets_what_comes_then_with_exactly_once() {
+fn a_topic_that_is_created_again_with_fewer_partitions_gets_what_comes_then_with_exactly_once() {
     gets_what_comes_when_it_is_made_anew_with_fewer_partitions("exactly_once");
 }
 
 #[test]
-fn a_topic_that_is_made_anew_with_fewer_partitions_gets_what_comes_then() {
+fn a_topic_that_is_created_again_with_fewer_partitions_gets_what_comes_then() {
     gets_what_comes_when_it_is_made_anew_with_fewer_partitions("at_least_once");
 }
 
@@ -109,7 +109,7 @@ fn gets_what_comes_when_it_is_made_anew_with_fewer_partitions(guarantee: &str) {
 }
 
 #[test]
-fn a_row_that_names_a_partition_which_is_gone_is_refused_with_its_cure() {
+fn a_row_that_names_a_partition_which_is_gone_is_refused_with_its_fix() {
     let db = Outbox::create(postgres18());
     let topic = db.topic("order");
     db.execute("ALTER TABLE outbox ADD COLUMN part int DEFAULT 3");

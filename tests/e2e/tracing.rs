@@ -39,7 +39,7 @@ fn parts(traceparent: &str) -> [String; 3] {
 }
 
 #[test]
-fn a_row_s_trace_goes_on_in_its_record_and_what_is_left_is_exported_at_the_stop() {
+fn a_row_s_trace_continues_in_its_record_and_what_is_left_is_exported_at_the_stop() {
     let (db, collector) = (traced_outbox(), Collector::start());
     let endpoint = collector.endpoint();
     let environment = [
@@ -159,7 +159,7 @@ fn a_collector_that_hangs_or_is_down_holds_no_event_back() {
 }
 
 #[test]
-fn what_a_collector_refuses_is_counted_and_told() {
+fn what_a_collector_refuses_is_counted_and_reported() {
     let (db, collector) = (traced_outbox(), Collector::start_refusing("too old"));
     let (port, endpoint) = (unused_port().unwrap(), collector.endpoint());
     let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()), ("OTEL_BSP_SCHEDULE_DELAY", "10")];

@@ -9,7 +9,7 @@ use crate::support::wait::{DEADLINE, eventually};
 
 /// The snapshot's progress in the table is unknown, so all of its rows are sent; rows that were not requested are not.
 #[test]
-fn an_incremental_snapshot_that_debezium_has_not_ended_goes_on() {
+fn an_incremental_snapshot_that_debezium_has_not_ended_continues() {
     let tables = "CREATE TABLE stock (id int PRIMARY KEY, n int); \
                   CREATE TABLE signals (id varchar(64) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048))";
     let db = Outbox::create_bare(postgres18(), tables);

@@ -282,7 +282,7 @@ fn a_partition_whose_rows_never_reach_the_wal_is_refused() {
 
 /// Row 11, and the other exclusions of a publication.
 #[test]
-fn a_publication_that_leaves_out_more_while_the_relay_streams_ends_it() {
+fn a_publication_that_excludes_more_while_the_relay_streams_ends_it() {
     let cases = [
         ("SET TABLE outbox WHERE (type <> 'Numbered')", "row filter"),
         ("SET TABLE outbox (id, aggregatetype, aggregateid, type, payload)", "column list"),
@@ -364,7 +364,7 @@ fn a_table_that_is_truncated_or_packed_is_not_suspected() {
     let cases = [
         ("TRUNCATE outbox", "was truncated, or rewritten"),
         ("VACUUM FULL outbox", "was truncated, or rewritten"),
-        ("ALTER TABLE outbox ALTER COLUMN type TYPE varchar(99)", "was written anew: no event is missing"),
+        ("ALTER TABLE outbox ALTER COLUMN type TYPE varchar(99)", "was rewritten: no event is missing"),
     ];
     for server in [postgres15(), postgres18()] {
         for (sql, words) in cases {

@@ -134,7 +134,7 @@ fn a_prepared_transaction_comes_when_it_is_committed() {
 /// Much that is not for us is decoded, and nothing comes: that is no reason to make the connection again. The server ends a
 /// silent client after a second.
 #[test]
-fn a_server_that_has_much_to_skip_is_waited_for_and_hears_from_us() {
+fn a_server_that_has_much_to_skip_is_waited_for_and_gets_status_updates() {
     let db = Outbox::create(&UNUSUAL);
     db.execute("CREATE TABLE other (n int)");
     let relay = start(&db);
@@ -148,7 +148,7 @@ fn a_server_that_has_much_to_skip_is_waited_for_and_hears_from_us() {
 }
 
 #[test]
-fn rows_that_were_replicated_from_elsewhere_are_left_out_when_asked_for() {
+fn rows_that_were_replicated_from_elsewhere_are_excluded_when_asked_for() {
     for (settings, expected) in [(&[][..], &[1, 2][..]), (&[("slot.stream.params", "origin=none")], &[2])] {
         let db = Outbox::create(postgres18());
         let relay = Relay::start(&with(no_snapshot(&db), settings));
@@ -189,7 +189,7 @@ fn text_that_is_not_utf_8_ends_the_relay_with_the_cause() {
 
 /// A broker takes no record whose timestamp is more than an hour ahead of its clock.
 #[test]
-fn a_timestamp_that_kafka_refuses_is_told() {
+fn a_timestamp_that_kafka_refuses_is_reported() {
     let db = Outbox::create(postgres18());
     db.execute("ALTER TABLE outbox ADD happened timestamptz");
     let dead = db.topic("dead");

@@ -87,7 +87,7 @@ fn spans_are_no_difference_and_a_column_s_traceparent_is() {
 }
 
 #[test]
-fn a_row_that_was_passed_over_is_named() {
+fn a_row_that_was_skipped_is_named() {
     let db = Outbox::create(postgres18());
     // A relay that keeps its position does not start on a slot that was moved.
     let config = with(db.config(kafka()), &[("outboxd.position.topic", "")]);

@@ -53,7 +53,7 @@ fn a_fault_on_the_way_loses_nothing_and_reorders_nothing() {
 }
 
 #[test]
-fn what_nobody_understands_is_asked_for_again_and_never_passed_over() {
+fn unknown_messages_are_requested_again_and_never_skipped() {
     let db = Outbox::create(postgres18());
     let proxy = PgProxy::start(db.address().port);
     let mut relay = Relay::start(&through(&proxy, &db));

@@ -48,15 +48,15 @@ impl Watcher {
 
     /// Kills this process at the end, instead of the one named before.
     pub(crate) fn watch(&mut self, process: &Child) {
-        self.tell(&process.id().to_string());
+        self.report(&process.id().to_string());
     }
 
     /// Releases the process, which has ended and is reaped: another process may get its id from now on.
     pub(crate) fn release(&mut self) {
-        self.tell("");
+        self.report("");
     }
 
-    fn tell(&mut self, line: &str) {
+    fn report(&mut self, line: &str) {
         writeln!(self.shell.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 

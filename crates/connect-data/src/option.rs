@@ -186,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_likely_word_is_left_out(word in "[a-dé.]{0,12}", other in "[a-dé.]{0,12}") {
+        fn no_likely_word_is_missing(word in "[a-dé.]{0,12}", other in "[a-dé.]{0,12}") {
             let likeness = strsim::normalized_damerau_levenshtein(&word, &other);
             let most = Letters::of(&word).likeness_max(&Letters::of(&other));
             prop_assert!(likeness <= most + f64::EPSILON, "{likeness} {most}");

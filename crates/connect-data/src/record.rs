@@ -15,7 +15,7 @@ pub const POSITION_HEADER: &str = "outboxd.position";
 pub const DIGEST_HEADER: &str = "outboxd.digest";
 
 /// Header of a dead letter that is too large even for its topic: the size in bytes of its value, which is omitted.
-pub const VALUE_LEFT_OUT_HEADER: &str = "outboxd.errors.value.left.out.bytes";
+pub const VALUE_OMITTED_HEADER: &str = "outboxd.errors.value.left.out.bytes";
 
 /// Hash that identifies a record when its row is read again. Not stable from one version of outboxd to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

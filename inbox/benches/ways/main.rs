@@ -89,8 +89,8 @@ fn ways(lab: &Lab) {
 fn slow_handlers(lab: &Lab) {
     let slow = |workers, order, slow| How { order, way: Way::Slow(slow), ..How::each(workers) };
     let serial = lab.consume(200, &slow(8, Order::PerPartition, SLOW));
-    tell("a handler of 10 ms, the partition in order", serial, serial);
-    tell("a handler of 10 ms, keys in order", lab.consume(1000, &slow(8, Order::PerKey, SLOW)), serial);
+    report("a handler of 10 ms, the partition in order", serial, serial);
+    report("a handler of 10 ms, keys in order", lab.consume(1000, &slow(8, Order::PerKey, SLOW)), serial);
     for (handler, count) in [(SLOW, 200), (SLOWER, 10)] {
         let rate = lab.consume(count, &slow(1, Order::PerKey, handler));
         let more = 1000.0 / rate - 1000.0 * handler.as_secs_f64();
@@ -104,7 +104,7 @@ fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
-fn tell(what: &str, rate: f64, base: f64) {
+fn report(what: &str, rate: f64, base: f64) {
     println!("{what:45} {rate:9.0} events/s {:6.1} x", rate / base);
 }
 

@@ -36,14 +36,14 @@ pub(crate) fn measure(lab: &Lab) {
         let (on_redis, on_postgres) = (Records::new(on_redis, "bench"), Records::new(on_postgres, "bench"));
         for (handler, count) in [(SLOW, 200), (SLOWER, 10)] {
             let alone = time(count, || tokio::time::sleep(handler)).await;
-            let tell = |name: &str, took: f64| {
+            let report = |name: &str, took: f64| {
                 let what = format!("a handler of {handler:?}, {name}");
                 println!("{what:45} {:9.2} ms more a request", took - alone);
             };
-            tell("records on Redis", time(count, || once(&on_redis, handler)).await);
-            tell("records on PostgreSQL", time(count, || once(&on_postgres, handler)).await);
+            report("records on Redis", time(count, || once(&on_redis, handler)).await);
+            report("records on PostgreSQL", time(count, || once(&on_postgres, handler)).await);
             let bare = requests(count, router(handler)).await;
-            let layer = |name: &str, took: f64| tell(name, took - bare + alone);
+            let layer = |name: &str, took: f64| report(name, took - bare + alone);
             layer("HTTP on Redis", requests(count, with_layer(&on_redis, handler)).await);
             layer("HTTP on PostgreSQL", requests(count, with_layer(&on_postgres, handler)).await);
         }

@@ -42,7 +42,7 @@ impl<H: Handler> Context<H> {
     }
 
     /// Logs whether a failed event goes to a retry topic or becomes a dead letter.
-    pub(super) fn tell(&self, surrender: &Surrender) {
+    pub(super) fn report(&self, surrender: &Surrender) {
         let (event, attempts, error) = (&surrender.event, surrender.attempts, &surrender.error);
         let (topic, partition, offset) = (&*event.topic, event.partition, event.offset);
         match self.retry_topic(surrender) {

@@ -107,8 +107,8 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         context: impl FnOnce(mpsc::Sender<JobId>) -> Context<H>,
     ) -> Self {
         let idle_max = options.open_max();
-        let (tell_committing, committing) = mpsc::channel(idle_max);
-        let context = Arc::new(context(tell_committing));
+        let (report_committing, committing) = mpsc::channel(idle_max);
+        let context = Arc::new(context(report_committing));
         Self {
             kafka,
             core: Core::new(options, fastrand::u64(..)),
@@ -255,7 +255,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
     }
 
     fn surrender(&mut self, surrender: Surrender) {
-        self.context.tell(&surrender);
+        self.context.report(&surrender);
         let tenancy = self.tenancies.get(&surrender.tenure).cloned();
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {

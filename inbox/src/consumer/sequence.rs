@@ -55,7 +55,7 @@ impl<H: Handler> Context<H> {
             }
             let mark = if plan.gaps.is_empty() { mark } else { mark.staying() };
             self.commit(connection, tenancy, job, mark).await?;
-            self.tell_ended(job, plan.handle.len(), plan.gaps.len());
+            self.report_ended(job, plan.handle.len(), plan.gaps.len());
             Ok(if numbered == Numbered::Closed { Outcome::Closed } else { Outcome::Done })
         };
         outcome(connection, tenancy, mark, written.await).await

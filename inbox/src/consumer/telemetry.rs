@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn how_it_stands_is_told_until_others_have_the_topic() {
+    fn the_state_is_reported_until_others_have_the_topic() {
         let recorded = Recorded::default();
         metrics::with_local_recorder(&recorded, || {
             let (telemetry, topic) = (Telemetry::new(Arc::from("payments")), Arc::from("orders"));

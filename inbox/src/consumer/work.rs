@@ -263,7 +263,7 @@ impl<H: Handler> Context<H> {
         }
         let committed = self.commit(connection, tenancy, job, mark).await;
         if committed.is_ok() {
-            self.tell_ended(job, new, 0);
+            self.report_ended(job, new, 0);
         }
         outcome(connection, tenancy, mark, committed.map(|()| Outcome::Done)).await
     }
@@ -282,7 +282,7 @@ impl<H: Handler> Context<H> {
     }
 
     /// Counts the events of a transaction: `new` were applied, `waiting` were written to the table, the rest were repeats.
-    pub(super) fn tell_ended(&self, job: &Job, new: usize, waiting: usize) {
+    pub(super) fn report_ended(&self, job: &Job, new: usize, waiting: usize) {
         let topic = &job.tenure.partition.topic;
         self.telemetry.ended(topic, End::Applied, new);
         self.telemetry.ended(topic, End::Repeat, job.events.len().saturating_sub(new + waiting));

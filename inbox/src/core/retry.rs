@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_failure_waits_as_told_and_the_last_one_is_the_end() {
+    fn each_failure_waits_as_configured_and_the_last_one_is_the_end() {
         let retry = Retry::new([100, 300].map(Duration::from_millis)).park([Duration::from_secs(60)]);
         assert_eq!(retry.wait(1, 0.0), Some(Wait::Memory(Duration::from_millis(100))));
         assert_eq!(retry.wait(2, 0.0), Some(Wait::Memory(Duration::from_millis(300))));

@@ -124,7 +124,7 @@ fn offsets(jobs: &[Job]) -> Vec<Vec<i64>> {
 }
 
 #[test]
-fn a_key_waits_for_its_first_event_and_the_others_go_on() {
+fn a_key_waits_for_its_first_event_and_the_others_continue() {
     let mut world = World::new(options(), 1);
     world.receive(0, &[(0, b'a'), (1, b'a'), (2, b'b')]);
     let first = world.jobs();

@@ -84,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn any_header_is_read_or_left_out(
+    fn any_header_is_read_or_ignored(
         dialect in prop::sample::select(Dialect::ALL.to_vec()),
         letter in any_letter(),
         values in any::<[Option<Vec<u8>>; 12]>(),
@@ -98,7 +98,7 @@ proptest! {
 }
 
 #[test]
-fn a_record_of_no_dialect_is_no_letter_that_says_something() {
+fn a_record_of_no_dialect_is_no_dead_letter_with_a_reason() {
     assert_eq!(read(&[]), None);
     assert_eq!(read(&[("id", b"1"), ("retry_topic-attempts", &[0, 0, 0, 1])]), None);
 }
@@ -116,7 +116,7 @@ fn the_headers_that_were_written_last_count() {
 }
 
 #[test]
-fn the_relays_letters_are_read_with_connects_headers() {
+fn the_relays_dead_letters_are_read_with_connects_headers() {
     let headers = |reason: &'static str| {
         [
             ("__connect.errors.topic", "outbox.event.order".as_bytes()),
@@ -150,7 +150,7 @@ fn the_relays_letters_are_read_with_connects_headers() {
 
 /// Invariant: a dead letter without its value is never read as a record without a value.
 #[test]
-fn a_consumers_letter_without_its_value_refers_to_the_record() {
+fn a_consumers_dead_letter_without_its_value_refers_to_the_record() {
     let origin = Origin { topic: "t".to_owned(), partition: Some(0), offset: Some(7), timestamp_ms: None };
     for dialect in Dialect::ALL {
         let letter =
@@ -184,7 +184,7 @@ fn springs_numbers_are_big_endian_and_its_cause_is_what_happened() {
 }
 
 #[test]
-fn a_number_that_cannot_be_read_is_left_out() {
+fn a_number_that_cannot_be_read_is_omitted() {
     let letter = read(&[
         ("__dlq.errors.topic", b"orders"),
         ("__dlq.errors.partition", b"two"),

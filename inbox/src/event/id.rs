@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_tells_the_id() {
+    fn a_function_returns_the_id() {
         let source = IdSource::Function(Arc::new(|event| Some(format!("{}", event.offset))));
         assert_eq!(source.id(&event::<&[u8]>(&[])).as_deref(), Ok("0"));
         let none = IdSource::Function(Arc::new(|_| None));

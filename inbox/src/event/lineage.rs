@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_goes_on_in_a_span_of_its_own() {
+    fn a_trace_continues_in_a_span_of_its_own() {
         let cause = event(&[("traceparent", TRACE), ("tracestate", "vendor=1")]);
         let lineage = Lineage::of(&cause, "a", 0xB7AD_6B71_6920_3331);
         let expected = "00-4bf92f3577b34da6a3ce929d0e0e4736-b7ad6b7169203331-01";

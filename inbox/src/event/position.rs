@@ -74,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_header_is_read_or_left_out(header in any::<Vec<u8>>()) {
+        fn any_header_is_read_or_ignored(header in any::<Vec<u8>>()) {
             position(&header);
         }
     }

@@ -130,7 +130,7 @@ where
     match attempt.guard(inner.call(request)).await {
         Ok(Ok(response)) => Ok(finish(&shared, &attempt, response).await),
         Ok(Err(error)) => {
-            tell(&attempt, &Outcome::Retryable).await;
+            report(&attempt, &Outcome::Retryable).await;
             Err(error)
         }
         Err(_lost) => Ok(Problem::TakenOver.answer().into_response()),
@@ -201,7 +201,7 @@ where
         }
         Err(NoBody::Unreadable) => (Outcome::Retryable, Problem::AnswerLost.answer().into_response()),
     };
-    match tell(attempt, &ending).await {
+    match report(attempt, &ending).await {
         Some(FinishOutcome::Fenced) => Problem::TakenOver.answer().into_response(),
         Some(FinishOutcome::Written | FinishOutcome::AlreadyFinished) => response,
         None => {
@@ -222,7 +222,7 @@ fn ending<S>(shared: &Shared<S>, answer: Answer) -> Outcome {
 }
 
 /// Stores the outcome, with retries while the claim is valid. Returns `None` if the store does not answer until then.
-async fn tell<S: Store>(attempt: &Attempt<S>, ending: &Outcome) -> Option<FinishOutcome> {
+async fn report<S: Store>(attempt: &Attempt<S>, ending: &Outcome) -> Option<FinishOutcome> {
     let told = async {
         loop {
             match attempt.finish(ending).await {

@@ -205,7 +205,7 @@ async fn a_handler_that_is_cut_off_from_the_store_is_stopped_and_taken_over() {
 }
 
 #[tokio::test]
-async fn a_store_that_does_not_hear_how_it_went_is_told_again() {
+async fn a_store_that_does_not_receive_the_outcome_gets_it_again() {
     let world = World::new(count);
     world.memory.deaf.store(2, Ordering::SeqCst);
     assert_eq!(world.post("a").await, (200, "1".to_owned()));
@@ -277,7 +277,7 @@ async fn the_answer_to_a_repeat_is_marked() {
 }
 
 #[tokio::test]
-async fn who_comes_too_early_is_told_what_is_left_of_the_lease() {
+async fn a_request_that_comes_too_early_gets_the_remaining_time_of_the_lease() {
     let mut world = World::new(|_| std::future::pending::<Reply>());
     let records = Records::new(world.memory.clone(), "test").lease(Duration::from_secs(30));
     world.layer = IdempotencyLayer::new(records, |_| String::new());
@@ -297,7 +297,7 @@ async fn who_comes_too_early_is_told_what_is_left_of_the_lease() {
 
 /// Disconnects as soon as the handler is called, and lets the handler continue after that.
 async fn hang_up(finish: bool) -> (u32, (u16, String)) {
-    let (go_on, may) = tokio::sync::watch::channel(false);
+    let (resume, may) = tokio::sync::watch::channel(false);
     let mut world = World::new(move |call| {
         let mut may = may.clone();
         async move {
@@ -316,7 +316,7 @@ async fn hang_up(finish: bool) -> (u32, (u16, String)) {
         _ = world.post("a") => panic!("the handler waits"),
         () = called => {}
     }
-    go_on.send(true).unwrap();
+    resume.send(true).unwrap();
     world.layer.finish_disconnected().await;
     let answer = loop {
         match world.post("a").await {

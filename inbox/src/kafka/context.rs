@@ -68,7 +68,7 @@ impl Rebalances {
 
     /// Passes a rebalance to the inbox, under the former name of [`Rebalances::notify`].
     #[deprecated(note = "renamed to `Rebalances::notify`")]
-    pub fn tell<C: ConsumerContext>(&self, consumer: &BaseConsumer<C>, rebalance: &Rebalance<'_>) {
+    pub fn report<C: ConsumerContext>(&self, consumer: &BaseConsumer<C>, rebalance: &Rebalance<'_>) {
         self.notify(consumer, rebalance);
     }
 

@@ -218,7 +218,7 @@ mod tests {
 
     /// Invariant: each form of a dead letter is smaller than the one before, and keeps the id and the reason.
     #[test]
-    fn a_smaller_letter_keeps_its_id_and_its_reason() {
+    fn a_smaller_dead_letter_keeps_its_id_and_its_reason() {
         let header = |name: &str, value: &str| Own { name: name.to_owned(), value: Some(value.into()) };
         let own = [header("id", "a-1"), header("long", &"x".repeat(1000))];
         let event = Event {

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_assigned_cooperatively_unless_told_otherwise() {
+    fn partitions_are_assigned_cooperatively_unless_configured_otherwise() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let _entered = runtime.enter();
         let strategy = |settings: &[(&str, &str)]| {

@@ -118,7 +118,7 @@ mod tests {
         }
 
         #[test]
-        fn any_header_is_read_or_left_out(value in any::<Vec<u8>>()) {
+        fn any_header_is_read_or_ignored(value in any::<Vec<u8>>()) {
             let names = [TOPIC, PARTITION, OFFSET, TIMESTAMP, ATTEMPTS, BACKOFF_TIMESTAMP];
             let header = |name: &&str| Header { name: (*name).to_owned(), value: Some(value.clone()) };
             RetryRecord::of(&event(names.iter().map(header).collect()));

@@ -142,7 +142,7 @@ fn d5_no_index_is_needed_for_what_is_not_read() {
 
 /// D6: `SELECT *` into a struct without a field for each column. The first column that is added stops the relay.
 #[test]
-fn d6_a_column_that_nobody_knows_stops_nothing() {
+fn d6_an_unknown_column_stops_nothing() {
     let shop = open();
     let relay = start(&shop, &[]);
     shop.execute("ALTER TABLE outbox ADD COLUMN tenant text, ADD COLUMN priority integer");

@@ -117,7 +117,7 @@ fn d14_another_service_does_not_take_events_away() {
 
 /// D16: ids are forgotten before the events can no longer come again.
 #[test]
-fn d16_a_window_that_is_too_short_is_told() {
+fn d16_a_window_that_is_too_short_is_reported() {
     let shop = Shop::open(postgres18(), kafka());
     shop.produce(&payments(10, 5));
     let records = kafka().read(&shop.topic(), 10);

@@ -7,7 +7,7 @@ use crate::support::postgres::postgres18;
 use crate::support::wait::{DEADLINE, eventually, eventually_eq};
 
 #[test]
-fn what_is_parked_survives_a_kill_and_is_handled_in_order_while_offsets_go_on() {
+fn what_is_parked_survives_a_kill_and_is_handled_in_order_while_offsets_continue() {
     let shop = Shop::open(postgres18(), kafka());
     let mut events = payments(300, 10);
     events[31].fail = "once";

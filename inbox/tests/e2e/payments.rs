@@ -43,7 +43,7 @@ fn a_stop_commits_what_is_done() {
 }
 
 #[test]
-fn what_fails_is_tried_again_or_becomes_a_dead_letter_and_its_key_goes_on() {
+fn what_fails_is_tried_again_or_becomes_a_dead_letter_and_its_key_continues() {
     let shop = Shop::open(postgres18(), kafka());
     let mut events = payments(300, 10);
     events[31].fail = "once";
@@ -190,7 +190,7 @@ fn when_everything_fails_the_topic_is_not_emptied_into_the_dead_letters() {
 }
 
 #[test]
-fn old_events_are_forgotten_and_a_window_that_is_too_short_is_told() {
+fn old_events_are_forgotten_and_a_window_that_is_too_short_is_reported() {
     let shop = Shop::open(postgres18(), kafka());
     let connector = Connector::new(shop.url().parse().unwrap(), NoTls);
     shop.block_on(connector.create_tables()).unwrap();

@@ -57,7 +57,7 @@ fn what_comes_late_or_from_the_dead_letters_or_at_a_place_that_was_lost_is_appli
 }
 
 #[test]
-fn when_positions_do_not_tell_repeats_that_is_said_and_ids_are_asked() {
+fn when_positions_do_not_identify_repeats_that_is_reported_and_ids_are_compared() {
     let shop = Shop::open(postgres18(), kafka());
     let mut events = placed_payments(320, 10);
     shop.produce(&events[..300]);

@@ -92,7 +92,7 @@ fn an_event_before_the_first_one_that_came_is_a_dead_letter_and_no_repeat() {
 }
 
 #[test]
-fn the_first_number_is_waited_for_where_it_is_told() {
+fn the_first_number_is_waited_for_where_it_is_configured() {
     let shop = Shop::open(postgres18(), kafka());
     let events = payments(40, 4);
     shop.produce(&events[8..]);

@@ -110,7 +110,7 @@ fn a_consumer_of_the_service_is_wrapped_and_stays_the_services() {
 }
 
 #[test]
-fn a_context_that_keeps_its_rebalances_for_itself_is_told() {
+fn a_context_that_keeps_its_rebalances_for_itself_is_reported() {
     let shop = Shop::open(postgres18(), kafka());
     shop.produce(&payments(1, 1));
     let config = config(&shop);

@@ -75,7 +75,7 @@ async fn each_request_is_done_once_and_each_repeat_gets_its_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_without_a_key_is_told_what_to_send() {
+async fn a_request_without_a_key_gets_an_answer_with_the_fix() {
     let shop = Shop::open().await;
     let service = shop.start();
     let missing = service.try_post("/payments", &[], "{}").unwrap();

@@ -57,7 +57,7 @@ async fn d1_a_message_whose_lock_is_busy_is_not_lost() {
 
 /// D7: a lock without an owner is deleted by the one who has lost it.
 #[tokio::test(flavor = "multi_thread")]
-async fn d7_nobody_gives_back_the_lease_of_another() {
+async fn d7_no_client_gives_back_the_lease_of_another() {
     let mut old = connect(redis()).await;
     assert!(lock(&mut old, "d7:lock", "1", SHORT).await);
     until_gone(&mut old, "d7:lock").await;
@@ -209,7 +209,7 @@ async fn wait_for<S: outboxd_inbox::idempotency::Store>(records: &Records<S>) ->
 
 /// D12: two round trips for a new request and one for a repeat, as the usual code claims.
 #[tokio::test(flavor = "multi_thread")]
-async fn d12_the_round_trips_are_as_few_as_told() {
+async fn d12_the_round_trips_are_as_few_as_documented() {
     let server = RedisServer::start(&[]);
     let mut old = connect(&server).await;
     let unlock =

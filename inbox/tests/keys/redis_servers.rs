@@ -96,7 +96,7 @@ async fn when_it_is_back<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sentinel_names_another_master_and_records_go_on() {
+async fn sentinel_names_another_master_and_records_continue() {
     let mut servers = tokio::task::block_in_place(Watched::start);
     let store = servers.store();
     let BeginOutcome::Run(claim) = store.begin(&key("moved"), &entry(1, 1)).await.unwrap() else {

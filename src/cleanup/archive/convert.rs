@@ -45,10 +45,10 @@ pub(crate) enum ConvertError {
     #[error("line {0} is no row with the columns that the first line names")]
     Line(u64),
     /// The segment was changed by another program.
-    #[error("its first line does not say which columns it has")]
+    #[error("its first line does not name its columns")]
     Header,
     /// Stopped; continues after the next start.
-    #[error("outboxd is told to stop")]
+    #[error("outboxd is stopping")]
     Stopped,
 }
 

@@ -130,12 +130,12 @@ fn unmade(state: &str, text: &str, default: Option<&str>) -> Option<String> {
     match (state, default) {
         (state, _) if is_of_the_connection(state) => None,
         (SLOW, Some(default)) => Some(format!(
-            "looking for its rows in the default partition {default} lasted longer than {} ms, while others wait; a CHECK constraint \
-             on {default} that excludes them spares the look",
+            "searching for its rows in the default partition {default} took longer than {} ms, while other sessions wait; a CHECK constraint \
+             on {default} that excludes them makes the search unnecessary",
             LOOK_MAX.as_millis()
         )),
         (SLOW, None) => Some(Left::Slow.to_string()),
-        (state, _) if YIELDED.contains(&state) => Some("somebody has locked the outbox".to_owned()),
+        (state, _) if YIELDED.contains(&state) => Some("another session has locked the outbox".to_owned()),
         // It is there, rows of its range are in the default partition, the role does not own the outbox.
         _ => Some(text.to_owned()),
     }
@@ -146,11 +146,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn why_a_partition_was_not_made_is_told_unless_the_connection_is_gone() {
+    fn why_a_partition_was_not_made_is_reported_unless_the_connection_is_gone() {
         for (code, default, expected) in [
             ("57014", Some("outbox_default"), Some("a CHECK constraint on outbox_default")),
             ("57014", None, Some("outboxd.cleanup.statement.timeout.ms")),
-            ("55P03", Some("outbox_default"), Some("somebody has locked the outbox")),
+            ("55P03", Some("outbox_default"), Some("another session has locked the outbox")),
             ("23514", None, Some("23514")),
             ("42501", None, Some("42501")),
             ("57P01", None, None),

@@ -42,7 +42,7 @@ impl Manager {
         match self {
             Self::Nobody => None,
             Self::Partman(Partman { config, .. }) => {
-                Some(format!("pg_partman makes and drops its partitions, as {config} says"))
+                Some(format!("pg_partman creates and drops its partitions, as {config} requires"))
             }
             Self::Unknown { schema } => Some(format!(
                 "pg_partman may make and drop its partitions: the role may not read {schema}.part_config"

@@ -27,16 +27,18 @@ pub(super) const PARTITIONS_MIN: usize = 2;
 pub(crate) enum Irregular {
     #[error("it is not partitioned by the range of one column of a type for times or whole numbers")]
     Key,
-    #[error("it has fewer than two partitions with a beginning and an end: too few to show how they go on")]
+    #[error(
+        "it has fewer than two partitions with a beginning and an end: too few to show how they continue"
+    )]
     Few,
     #[error("{0} ends at MAXVALUE: there is no room for a partition behind it")]
     Endless(String),
     #[error("between {0} and {1} is a gap")]
     Gap(String, String),
-    #[error("{0} is not as long as the others, in hours, days or months of UTC")]
+    #[error("{0} does not have the same length as the other partitions, in hours, days or months of UTC")]
     Length(String),
     #[error(
-        "the names of the partitions do not follow one rule that says where each begins, as outbox_20260131 does"
+        "the names of the partitions do not all contain their beginning in one form, such as outbox_20260131"
     )]
     Names,
 }
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_regular_pattern_goes_on() {
+    fn a_regular_pattern_continues() {
         let cases: [(Partitions, [&str; 2]); 9] = [
             (
                 &[("o_20260131", "2026-01-31", "2026-02-01"), ("o_20260130", "2026-01-30", "2026-01-31")],

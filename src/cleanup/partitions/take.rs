@@ -27,9 +27,9 @@ pub(crate) enum Taken {
 /// Reasons why a partition stays.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Left {
-    #[error("it has rows that are not proven to be sent, or that are to be kept")]
+    #[error("it has rows that are not proven to be sent, or that must be kept")]
     Unproven,
-    #[error("somebody has locked it, or the outbox")]
+    #[error("another session has locked it, or the outbox")]
     Busy,
     #[error(
         "detached, it would be captured as a table of its own: name the outbox alone in table.include.list"

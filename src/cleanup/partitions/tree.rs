@@ -199,7 +199,7 @@ impl Tree {
     }
 
     async fn newest_with_rows(&self, sql: &Sql) -> Result<Option<Oid>, Error> {
-        const DOING: &str = "looking for the partition that takes rows";
+        const DOING: &str = "searching for the partition of new rows";
         if self.key != Some(KeyType::Number) {
             return Ok(None);
         }

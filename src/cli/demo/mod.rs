@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use super::args::DemoArgs;
 use super::run::assemble::assemble_sources;
 use super::shell::signals::Signals;
-use super::{fail, say};
+use super::{fail, print_message};
 use crate::error::Exit;
 use crate::telemetry::{FILTER_VARIABLE, LogFormat, LogOptions, Logs, StatusLine};
 use error::Error;
@@ -80,7 +80,7 @@ async fn until_signalled(args: &DemoArgs) -> Result<Exit, Error> {
         // 2: the second signal does not wait for it.
         () = signals.second(|| stop.cancel()) => {
             if args.postgres.is_some() || args.kafka.is_some() {
-                say("aborted: what the demo made on your servers is still there; the next start names it");
+                print_message("aborted: what the demo made on your servers is still there; the next start names it");
             }
             Ok(Exit::Interrupted)
         }
@@ -137,7 +137,7 @@ async fn with_tables(
         (Ok(_), Err(error)) => Err(error.into()),
         (Err(error), Ok(())) => Err(error),
         (Err(error), Err(left)) => {
-            say(&crate::error::report(&left));
+            print_message(&crate::error::report(&left));
             Err(error)
         }
     }

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::super::args::DemoArgs;
-use super::super::say;
+use super::super::print_message;
 use super::consumer::Consumer;
 use super::database::connect;
 use super::error::Error;
@@ -105,7 +105,7 @@ impl Play<'_> {
             let version_num = sql.server().await?.version_num;
             let Self { database, broker, names, .. } = *self;
             let intro = Intro { database, broker, names, version_num, status: http };
-            say(&intro.text(self.screen.colours_talk()));
+            print_message(&intro.text(self.screen.colours_talk()));
             self.open_shop(&mut tasks, sql, book.clone());
             self.until_over(&mut tasks, stop).await
         };
@@ -114,7 +114,7 @@ impl Play<'_> {
         let acknowledged = metrics.encode().ok().and_then(|page| commit_to_ack(&page));
         outcome.and(finished)?;
         let summary = book.summary(acknowledged);
-        say(&format!("\n{summary}"));
+        print_message(&format!("\n{summary}"));
         Ok(if summary.is_sound() { Exit::Ok } else { Exit::Failed })
     }
 

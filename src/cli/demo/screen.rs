@@ -6,7 +6,7 @@ use std::io::{Write as _, stdout};
 use console::Term;
 use tokio_util::sync::CancellationToken;
 
-use super::super::say;
+use super::super::print_message;
 use super::show::{self, Page, Record};
 
 /// Output of records and messages. Clones are handles on the same screen.
@@ -38,7 +38,7 @@ impl Screen {
     /// Shows a transaction of which no record may come.
     pub(super) fn rolled_back(&self, event_types: &str, order: i64, reason: &str) {
         let text = format!("rolled back: {event_types} of order {order} ({reason}), never sent");
-        say(&show::style(self.colours_talk()).dim().yellow().apply_to(text).to_string());
+        print_message(&show::style(self.colours_talk()).dim().yellow().apply_to(text).to_string());
     }
 
     /// Returns whether messages have colours.

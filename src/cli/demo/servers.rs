@@ -12,7 +12,7 @@ use rdkafka::producer::DefaultProducerContext;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
-use super::super::say;
+use super::super::print_message;
 use super::error::Error;
 use crate::cli::shell::address::Address;
 use crate::throwaway::{self, Options, Release, ThrowawayPostgres};
@@ -42,7 +42,7 @@ impl Database {
         let progress = Progress::begin();
         let bar = progress.0.clone();
         let fetch =
-            spawn_blocking(move || throwaway::provide(Release::Newest, |major| tell_fetching(&bar, major)));
+            spawn_blocking(move || throwaway::provide(Release::Newest, |major| report_fetching(&bar, major)));
         // A fetch that is given up has made nothing but a part of a folder in the cache, which the next one removes.
         let Some(fetched) = stop.run_until_cancelled(fetch).await else { return Ok(None) };
         fetched.map_err(|error| Error::io("looking for PostgreSQL", error))??;
@@ -169,10 +169,10 @@ impl Drop for Progress {
     }
 }
 
-fn tell_fetching(bar: &ProgressBar, major: u16) {
+fn report_fetching(bar: &ProgressBar, major: u16) {
     let text = format!("fetching PostgreSQL {major} from Maven Central, this once");
     if bar.is_hidden() {
-        say(&text);
+        print_message(&text);
         return;
     }
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} · {elapsed}") {

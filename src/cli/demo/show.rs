@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_somebody_else_has_no_time() {
+    fn a_row_of_another_program_has_no_time() {
         let foreign = Record { latency: None, ..sample(&[], "{}") };
         assert!(record(&foreign, Page::Pipe).contains(" latency=- "));
         assert!(record(&foreign, Page::Terminal { columns: 80, colour: false }).contains(" –\n"));

@@ -2,7 +2,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use crate::cli::args::HealthArgs;
-use crate::cli::say;
+use crate::cli::print_message;
 use crate::error::Exit;
 use crate::http;
 
@@ -14,18 +14,18 @@ pub(in crate::cli) fn health(args: &HealthArgs) -> Exit {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            say(&format!("error: the runtime cannot be started: {error}"));
+            print_message(&format!("error: the runtime cannot be started: {error}"));
             return Exit::Failed;
         }
     };
     match runtime.block_on(http::probe(reachable(args.http), "/readyz", TIMEOUT)) {
         Ok((READY, _)) => Exit::Ok,
         Ok((_, body)) => {
-            say(&body);
+            print_message(&body);
             Exit::Failed
         }
         Err(error) => {
-            say(&format!("error: {} does not answer: {error}", args.http));
+            print_message(&format!("error: {} does not answer: {error}", args.http));
             Exit::Failed
         }
     }

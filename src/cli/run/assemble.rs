@@ -345,7 +345,7 @@ fn messages(draft: &mut Draft, router: &EventRouter) -> Result<Option<MessageOut
     ];
     if let Some((prefix, _)) = unapplied.iter().find(|(_, holds)| !holds) {
         let reason = format!(
-            "it leaves out logical messages (topic {topic}), which Debezium would send as they are and outboxd does not"
+            "it excludes logical messages (topic {topic}), which Debezium would send unchanged and outboxd does not send"
         );
         return Err(draft.refuse(OptionError::new(format!("{prefix}predicate"), "", reason)));
     }
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_at_once() {
+    fn all_mistakes_are_reported_at_once() {
         assert!(assembled("").is_ok());
         for line in include_str!("../cases/mistakes.tsv").lines().skip(1) {
             let (settings, told) = line.split_once('\t').unwrap();
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_no_converter_has_is_told() {
+    fn an_option_that_no_converter_has_is_reported() {
         let notices = |settings: &str| -> Vec<String> {
             let notices = assembled(settings).unwrap().notices;
             let of_converters = notices.iter().filter(|notice| notice.keys[0].contains(".converter."));
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_has_its_cure() {
+    fn each_mistake_has_its_fix() {
         let error =
             assembled("slot.nam=a ; qqqqqqqqqq=b ; transforms.outbox.route.by.feild=x ; column.whitelist=x ; value.converter=AvroConverter")
                 .unwrap_err();
@@ -436,7 +436,7 @@ mod tests {
             "did you mean slot.name? If not, remove slot.nam: Debezium 3.7 does not know it either",
             "remove qqqqqqqqqq: Debezium 3.7 does not know it either",
             "did you mean transforms.outbox.route.by.field?",
-            "remove column.whitelist, as Debezium passes over it, or say with column.include.list what it meant",
+            "remove column.whitelist, which Debezium ignores, or set column.include.list to what it meant",
             "add\n  value.converter.schema.registry.url=…",
         ] {
             assert!(cure.contains(expected), "{cure}");

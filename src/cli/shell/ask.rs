@@ -1,6 +1,6 @@
 use std::io::{IsTerminal as _, stderr, stdin};
 
-use crate::cli::{say, talk};
+use crate::cli::{print_message, talk};
 use crate::error::Exit;
 
 /// Answer to the question.
@@ -37,7 +37,9 @@ async fn ask(question: &str, is_yes: impl Fn(&str) -> bool, yes: bool, doing: &s
         return Answer::Yes;
     }
     if !stdin().is_terminal() || !stderr().is_terminal() {
-        say(&format!("nothing was done: nobody can be asked here. The same with --yes {doing}"));
+        print_message(&format!(
+            "nothing changed: stdin is not a terminal. The same command with --yes {doing}"
+        ));
         return Answer::No;
     }
     talk(question);
@@ -48,7 +50,7 @@ async fn ask(question: &str, is_yes: impl Fn(&str) -> bool, yes: bool, doing: &s
     match typed.await {
         Ok(Ok(line)) if is_yes(line.trim()) => Answer::Yes,
         _ => {
-            say("nothing was done");
+            print_message("nothing was done");
             Answer::No
         }
     }

@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
 use crate::cli::args::Args as CommandLine;
-use crate::cli::{print, say};
+use crate::cli::{print, print_message};
 use crate::error::Exit;
 
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ pub(in crate::cli) fn man(args: &ManArgs) -> Exit {
     match written {
         Ok(()) => Exit::Ok,
         Err(error) => {
-            say(&format!("error: the pages cannot be written\n  because: {error}"));
+            print_message(&format!("error: the pages cannot be written\n  because: {error}"));
             Exit::Failed
         }
     }

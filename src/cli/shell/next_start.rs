@@ -20,6 +20,6 @@ pub(in crate::cli) async fn next_start_without_slot(
 fn in_words(next: Result<NextStart, Error>) -> (String, Option<String>) {
     match next {
         Ok(next) => (next.summary(), next.fix()),
-        Err(error) => (format!("it is not known what the next outboxd run does: {}", chain(&error)), None),
+        Err(error) => (format!("the next outboxd run is unknown: {}", chain(&error)), None),
     }
 }

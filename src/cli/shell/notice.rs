@@ -5,7 +5,7 @@ use std::thread;
 
 use super::progress::Progress;
 use super::waiting::PATIENCE;
-use crate::cli::say;
+use crate::cli::print_message;
 use crate::kafka::{Error, Options, TopicScan};
 
 /// Guard of a wait for an answer: while it exists, the wait is reported once, after a second. A thread of its
@@ -27,7 +27,7 @@ impl Notice {
         // Where no thread can be created, nothing is reported.
         drop(thread::Builder::new().name("notice".to_owned()).spawn(move || {
             if waiting.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                progress.above(|| say(&format!("waiting for {for_what}")));
+                progress.above(|| print_message(&format!("waiting for {for_what}")));
             }
         }));
         Self { _answered: answered }

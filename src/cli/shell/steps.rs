@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::waiting::telling;
-use crate::cli::{say, talk};
+use crate::cli::{print_message, talk};
 use crate::error::{Class, Diagnose, Exit};
 use crate::postgres::{self, ServerOptions, Sql};
 
@@ -198,7 +198,7 @@ pub(in crate::cli) async fn apply(database: Database<'_>, steps: &[Step]) -> Res
             let work = database.sql.execute(&step.what, &step.sql);
             let outcome = telling(database.sql, database.server, &step.what, work).await;
             outcome.map_err(|source| failed(database, remaining, source))?;
-            say(&format!("made {}", step.what));
+            print_message(&format!("made {}", step.what));
         }
         remaining = others;
     }
@@ -274,7 +274,7 @@ SET x = 1;
     }
 
     #[test]
-    fn who_may_not_is_told_everything_that_remains() {
+    fn without_rights_all_remaining_steps_are_listed() {
         let source = Box::new(postgres::Error::Standby);
         let error = StepError::NoRight { role: "app".to_owned(), remaining: steps().split_off(1), source };
         assert_eq!(error.to_string(), "role \"app\" may not do this: CREATE TABLE t (");

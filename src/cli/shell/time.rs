@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_length_of_time_is_told_what_is() {
+    fn an_invalid_duration_is_refused_with_a_valid_one() {
         assert_eq!(parse_length("1h 30m"), Ok(Duration::from_secs(5_400)));
         for text in ["xyz", "5", ""] {
             assert!(parse_length(text).unwrap_err().contains("such as 500ms"), "{text}");

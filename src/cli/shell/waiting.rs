@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use super::progress::Progress;
 use super::sql::open;
 use super::text::clean;
-use crate::cli::say;
+use crate::cli::print_message;
 use crate::postgres::{Error, ServerOptions, Sql};
 
 /// Time of a wait that is not reported.
@@ -57,14 +57,14 @@ impl Waiting {
 
     /// Reports that the wait continues. What is printed once must not change all the time: that belongs into
     /// `now`.
-    pub(in crate::cli) fn goes_on(&mut self, for_what: &str, now: &str) {
+    pub(in crate::cli) fn report_waiting(&mut self, for_what: &str, now: &str) {
         if self.since.elapsed() < PATIENCE {
             return;
         }
         let progress = self.progress.get_or_insert_with(Progress::new);
         let is_new = |(told, at): &(String, Instant)| told != for_what && at.elapsed() >= AGAIN;
         if self.told.as_ref().is_none_or(is_new) {
-            progress.above(|| say(&format!("waiting for {for_what}")));
+            progress.above(|| print_message(&format!("waiting for {for_what}")));
             self.told = Some((for_what.to_owned(), Instant::now()));
         }
         progress.waiting(&format!("waiting for {for_what}{now}, {} s", self.since.elapsed().as_secs()));
@@ -105,7 +105,7 @@ pub(in crate::cli) async fn telling<T>(
             None => None,
         };
         let (who, open_for) = holder.unwrap_or_else(|| ("the server".to_owned(), String::new()));
-        waiting.goes_on(&who, &open_for);
+        waiting.report_waiting(&who, &open_for);
     }
 }
 

@@ -116,7 +116,7 @@ pub(in crate::config) fn trust_store(
         if let Some(password) = password {
             check::ignore(
                 &mut reader.notices,
-                "it is of ssl.truststore.location, which is not said",
+                "it belongs to ssl.truststore.location, which is not set",
                 password,
             );
         }

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_about_kafka_are_told() {
+    fn mistakes_about_kafka_are_reported() {
         for (settings, told) in [
             (vec![], "bootstrap.servers"),
             (vec!["bootstrap.servers=a:1", "producer.securty.protocol=SSL"], "producer.securty.protocol"),

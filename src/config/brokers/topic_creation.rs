@@ -72,7 +72,7 @@ fn number(reader: &mut Reader<'_>, key: &str, unsaid: Option<i32>) -> i32 {
     if unsaid.is_none() && reader.filled(key).is_none() {
         reader.missing(
             key,
-            "with topic.creation, topics that no group takes are made by it; -1 is the brokers' default",
+            "with topic.creation, topics of no other group are created by it; -1 is the brokers' default",
             &[(key, "-1")],
         );
     }

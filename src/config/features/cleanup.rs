@@ -18,8 +18,8 @@ const FORMAT: &str = "outboxd.cleanup.archive.format";
 pub(in crate::config) fn options(reader: &mut Reader<'_>, sends_changes: bool) -> CleanupOptions {
     let enabled = reader.boolean(ENABLE, false);
     if let Some(setting) = reader.settings.get(ENABLE).filter(|_| enabled && sends_changes) {
-        let reason = "it takes rows away where one EventRouter stands alone; here a row of another table that is \
-                      deleted is an event";
+        let reason = "it deletes rows of an outbox that has one EventRouter alone; here \
+                      the deletion of a row is an event";
         let cure = format!("remove {ENABLE}, or give the outbox an outboxd of its own");
         reader.problems.push(Problem::refused(setting, reason, cure));
     }
@@ -53,7 +53,7 @@ pub(in crate::config) fn options(reader: &mut Reader<'_>, sends_changes: bool) -
         ),
     };
     if !options.keep.is_zero() && options.time_column.is_none() {
-        reader.missing(COLUMN, "outboxd.cleanup.keep.ms asks how old a row is", &[(COLUMN, "created_at")]);
+        reader.missing(COLUMN, "outboxd.cleanup.keep.ms needs the age of a row", &[(COLUMN, "created_at")]);
     }
     options
 }

@@ -27,7 +27,7 @@ pub(in crate::config) fn options(reader: &mut Reader<'_>, connector_name: &str) 
     if reader.text(CONTEXT_HEADERS).is_none() {
         reader.assume(
             CONTEXT_HEADERS,
-            "taken as false, as by Kafka Connect: dead letters do not tell why they are there or where they belong. With true their headers do",
+            "false by default, as in Kafka Connect: dead letters have neither their reason nor their origin. With true their headers have both",
         );
     }
     let connector_name = connector_name.to_owned();

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_names_tell_whether_tables_are_left_out() {
+    fn plain_names_show_whether_tables_are_excluded() {
         let cases = [
             ("public.outbox,public.orders", r"srv\.public\.outbox", "false", true),
             (r"public\.outbox,public\.orders", r".*\.orders", "true", true),

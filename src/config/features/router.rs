@@ -105,9 +105,7 @@ pub(in crate::config) fn find(reader: &mut Reader<'_>) -> Transforms {
     }
     if !is_outbox {
         let of_others = match is_there(reader) {
-            true => {
-                "not an EventRouter alone: each change of a captured table whose rows it does not take becomes a change event"
-            }
+            true => "not an EventRouter alone: each change of another captured table becomes a change event",
             false => "no EventRouter: each change of a captured table becomes a change event",
         };
         reader.assume("transforms", of_others);

@@ -50,7 +50,7 @@ pub(in crate::config) fn options(
     };
     let asked = [TABLE, CHANNELS].into_iter().find(|key| reader.filled(key).is_some());
     if asked.is_some() && !sends_changes {
-        reader.assume(TABLE, "signals are not heard, because an EventRouter makes the records");
+        reader.assume(TABLE, "signals are not read, because an EventRouter creates the records");
         (options.table, options.from_table, options.file, options.topic) = (None, false, None, None);
     }
     options
@@ -71,7 +71,10 @@ pub(in crate::config) fn notifications(reader: &mut Reader<'_>, sends_changes: b
     };
     let mut options = NotificationOptions::default();
     if !sends_changes {
-        reader.assume(NOTIFICATION_CHANNELS, "nothing is told, because an EventRouter makes the records");
+        reader.assume(
+            NOTIFICATION_CHANNELS,
+            "there are no notifications, because an EventRouter creates the records",
+        );
         return options;
     }
     for channel in setting.value.split(',').map(str::trim).filter(|channel| !channel.is_empty()) {
@@ -83,9 +86,10 @@ pub(in crate::config) fn notifications(reader: &mut Reader<'_>, sends_changes: b
                 "notification.enabled.channels has sink: the topic that notifications go to",
                 &[(NOTIFICATION_TOPIC, "outboxd-notifications")],
             ),
-            "jmx" => reader.assume(NOTIFICATION_CHANNELS, "jmx is left out: there is no Java here"),
+            "jmx" => reader.assume(NOTIFICATION_CHANNELS, "jmx is ignored: there is no Java here"),
             "http" => options.http = true,
-            _ => reader.invalid(setting, "it takes sink, log and http; other channels are Java classes"),
+            _ => reader
+                .invalid(setting, "it must be a list of sink, log and http; other channels are Java classes"),
         }
     }
     options
@@ -126,9 +130,12 @@ fn channels(reader: &mut Reader<'_>) -> Vec<&'static str> {
             "kafka" => channels.push("kafka"),
             "file" => channels.push("file"),
             "jmx" | "in-process" => {
-                reader.assume(CHANNELS, format!("{channel} is left out: there is no Java here"));
+                reader.assume(CHANNELS, format!("{channel} is ignored: there is no Java here"));
             }
-            _ => reader.invalid(setting, "it takes source, kafka and file; other channels are Java classes"),
+            _ => reader.invalid(
+                setting,
+                "it must be a list of source, kafka and file; other channels are Java classes",
+            ),
         }
     }
     channels
@@ -149,7 +156,7 @@ fn check_consumer(reader: &mut Reader<'_>) {
         let unsaid = if client == "security.protocol" { "PLAINTEXT" } else { "" };
         if reader.text(&producer).unwrap_or(unsaid) != setting.value {
             let reason = format!(
-                "signals are read with the settings of the producer: say the same as {producer}, or remove it"
+                "signals are read with the settings of the producer: set it to the value of {producer}, or remove it"
             );
             reader.invalid(setting, reason);
         }

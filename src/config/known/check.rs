@@ -11,7 +11,7 @@ use crate::config::source::settings::{Setting, Settings};
 /// Reason why a name of older versions is not used.
 const OLD: &str = "a name of older versions, which Debezium 3.7 does not read either";
 /// Reason why an option of a transform that `transforms` does not name is not used.
-const SWITCHED_OFF: &str = "`transforms` does not name the transform, so Debezium passes over it too";
+const SWITCHED_OFF: &str = "`transforms` does not name the transform, so Debezium ignores it too";
 
 /// Reports unknown keys, refuses keys that must not be ignored, and adds notices about unused keys.
 pub(in crate::config) fn check(reader: &mut Reader<'_>) {
@@ -42,7 +42,7 @@ fn check_undeclared(reader: &mut Reader<'_>, key: &str, setting: &Setting, alias
         (true, false) => ignore(&mut reader.notices, SWITCHED_OFF, setting),
         (true, true) if key == kind => {
             let cure =
-                format!("set transforms={alias}, or remove transforms.{alias}.*, as Debezium passes over it");
+                format!("set transforms={alias}, or remove transforms.{alias}.*, which Debezium ignores");
             reader.problems.push(Problem::refused(setting, "no transform is named in `transforms`", cure));
         }
         (true, true) => {}
@@ -94,8 +94,7 @@ pub(in crate::config) fn renamed(
     }
     let written = &setting.written;
     let prefix = written.strip_suffix(key).unwrap_or_default();
-    let cure =
-        format!("remove {written}, as Debezium passes over it, or say with {prefix}{today} what it meant");
+    let cure = format!("remove {written}, which Debezium ignores, or set {prefix}{today} to what it meant");
     Some(Problem::refused(setting, OLD, cure))
 }
 

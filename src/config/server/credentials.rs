@@ -65,7 +65,7 @@ fn source(reader: &mut Reader<'_>) -> Source {
     let value = reader.text(VALUE).filter(|value| !value.is_empty());
     if let Some(setting) = reader.settings.get(COMMAND) {
         if value.is_some() {
-            reader.invalid(setting, "database.password is set too: say one of them");
+            reader.invalid(setting, "database.password is set too: remove one of them");
         }
         return match Command::parse(&setting.value) {
             Ok(command) => Source::command(COMMAND, command),

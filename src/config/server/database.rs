@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_about_postgresql_are_told() {
+    fn mistakes_about_postgresql_are_reported() {
         for (settings, told) in [
             (vec!["database.user=u", "database.dbname=d"], "database.hostname"),
             ([&LOGIN[..], &["database.port=x"]].concat(), "database.port"),

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_link_is_told_by_its_value() {
+    fn a_service_link_is_recognized_by_its_value() {
         assert_eq!(variable("OUTBOXD_PORT", "tcp://10.0.0.7:8080", &[]), Variable::Foreign);
         assert!(matches!(variable("OUTBOXD_PORT", "8080", &[]), Variable::Unknown { .. }));
     }

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_format_is_told_by_extension_or_content() {
+    fn the_format_is_recognized_by_extension_or_content() {
         let cases = [
             ("a.json", "", Some(Format::Json)),
             ("a.JSON", "a=b", Some(Format::Json)),

@@ -36,7 +36,7 @@ pub(in crate::config) fn choose(
 
 fn inactive(keys: Vec<String>, active: &[String]) -> Option<Notice> {
     let text = format!(
-        "its profile is not active: the active one is {}, which QUARKUS_PROFILE or quarkus.profile says",
+        "its profile is not active: the active one is {}, set by QUARKUS_PROFILE or quarkus.profile",
         active.join(", ")
     );
     (!keys.is_empty()).then(|| Notice::ignored(&keys.join(", "), text))
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_the_active_profile_win_and_those_of_others_are_told() {
+    fn keys_of_the_active_profile_win_and_those_of_others_are_reported() {
         let keys = ["%prod.a", "a", "%dev.a", "%{dev,stage}.b", "b"];
         let cases = [
             (None, "a=1 b=4 a=0", "%dev.a, %{dev,stage}.b"),

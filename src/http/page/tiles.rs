@@ -15,7 +15,7 @@ pub(super) fn tiles(seen: &Overview) -> Markup {
         ),
     };
     let (lag, runway) = if seen.state.is_standby() {
-        let elsewhere = || ("elsewhere".to_owned(), "the instance that has the slot tells it".to_owned());
+        let elsewhere = || ("elsewhere".to_owned(), "the instance that has the slot reports it".to_owned());
         (elsewhere(), elsewhere())
     } else {
         ((oldest, more), slot.runway.words())
@@ -63,7 +63,7 @@ mod tests {
     use crate::wal::Lsn;
 
     #[test]
-    fn the_runway_is_told_in_hours() {
+    fn the_runway_is_reported_in_hours() {
         let begin = Instant::now();
         let end = begin + Duration::from_secs(100);
         let (metrics, status) = (Metrics::new(&ConfigInfo::default()), Status::new(Limits::default(), begin));

@@ -1,3 +1,5 @@
+//! The last acknowledged offset of each partition: an acknowledgement that does not advance it proves nothing.
+
 use std::collections::HashMap;
 
 /// Most topics that are remembered. With more, all are forgotten: then only reports without an offset are
@@ -14,7 +16,7 @@ pub enum Doubt {
     /// The broker took it for the repeat of an earlier record.
     #[error(
         "Kafka acknowledged it with offset {offset}, and an earlier record with offset {last}: so it was not written, or the \
-         topic was deleted and made anew"
+         topic was deleted and created again"
     )]
     NotBeyond {
         /// The offset that it was given.
@@ -32,7 +34,7 @@ pub(in crate::kafka) struct LogEnds {
     topics: HashMap<String, HashMap<i32, i64>>,
     /// The partition of the last report, which is not in the map: reports come in batches of one partition.
     current: Option<LogEnd>,
-    /// With transactions: ends that advanced since [`Self::take_fresh`], some more than once.
+    /// With transactions: ends that advanced since [`Self::take_changes`], some more than once.
     fresh: Option<Vec<LogEnd>>,
 }
 
@@ -69,13 +71,13 @@ impl LogEnds {
         Ok(())
     }
 
-    /// Starts recording ends that advance; drain with [`Self::take_fresh`], or the list grows.
-    pub(in crate::kafka) fn keep_fresh(&mut self) {
+    /// Starts recording ends that advance; drain with [`Self::take_changes`], or the list grows.
+    pub(in crate::kafka) fn record_changes(&mut self) {
         self.fresh.get_or_insert_default();
     }
 
     /// Returns the last records of those partitions to which records have come since the last call.
-    pub(in crate::kafka) fn take_fresh(&mut self) -> Vec<LogEnd> {
+    pub(in crate::kafka) fn take_changes(&mut self) -> Vec<LogEnd> {
         self.leave();
         let mut fresh = self.fresh.as_mut().map(std::mem::take).unwrap_or_default();
         // Offsets grow.
@@ -142,20 +144,20 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_since_is_told_once_with_its_last_offset() {
+    fn what_has_come_since_is_reported_once_with_its_last_offset() {
         let mut ends = LogEnds::default();
         ends.advance("a", 0, 1).unwrap();
-        assert_eq!(ends.take_fresh(), [], "nobody asked for it");
-        ends.keep_fresh();
+        assert_eq!(ends.take_changes(), [], "nobody asked for it");
+        ends.record_changes();
         for (topic, partition, offset) in [("b", 1, 4), ("a", 0, 2), ("b", 1, 5), ("a", 0, 3), ("b", 0, 7)] {
             ends.advance(topic, partition, offset).unwrap();
         }
         let end = |topic: &str, partition, offset| LogEnd { topic: topic.to_owned(), partition, offset };
-        assert_eq!(ends.take_fresh(), [end("a", 0, 3), end("b", 0, 7), end("b", 1, 5)]);
-        assert_eq!(ends.take_fresh(), []);
+        assert_eq!(ends.take_changes(), [end("a", 0, 3), end("b", 0, 7), end("b", 1, 5)]);
+        assert_eq!(ends.take_changes(), []);
         assert!(ends.advance("b", 0, 7).is_err(), "what was told is not forgotten");
         ends.advance("b", 0, 8).unwrap();
-        assert_eq!(ends.take_fresh(), [end("b", 0, 8)]);
+        assert_eq!(ends.take_changes(), [end("b", 0, 8)]);
     }
 
     proptest! {

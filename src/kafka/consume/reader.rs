@@ -22,6 +22,9 @@ const SETTINGS: [(&str, &str); 4] = [
     ("fetch.wait.max.ms", "10"),
 ];
 
+/// Error for an answer that takes too long.
+pub(in crate::kafka) const LATE: KafkaError = KafkaError::MessageConsumption(Code::OperationTimedOut);
+
 /// A consumer that keeps why its connections fail.
 pub(in crate::kafka) type Reader = BaseConsumer<ConnectionFailures>;
 

@@ -1,3 +1,5 @@
+//! Reads single records by partition and offset.
+
 use std::time::Duration;
 
 use rdkafka::consumer::Consumer as _;
@@ -6,11 +8,10 @@ use rdkafka::message::Headers as _;
 use rdkafka::{Message, Offset, TopicPartitionList};
 use tokio_util::sync::CancellationToken;
 
-use super::reader::{Reader, reader};
+use super::reader::{LATE, Reader, reader};
 use crate::kafka::connection_failures::ConnectionFailures;
 use crate::kafka::error::Error;
 use crate::kafka::options::Options;
-use crate::kafka::stores::compacted_topic::LATE;
 use crate::kafka::time::Time;
 
 /// Time that a record may take to arrive.

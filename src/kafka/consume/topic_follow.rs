@@ -1,3 +1,5 @@
+//! The continuation of a scan: records as they are written, also in new topics and partitions.
+
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! Reads topics once, from the front or a time to their present ends.
+
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 

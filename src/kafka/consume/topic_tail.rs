@@ -1,3 +1,5 @@
+//! Reads a topic backwards from its end, in growing steps, until the caller has found its records.
+
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! Batches of records by partition, of which one is handed to librdkafka at a time.
+
 use std::collections::{HashMap, VecDeque};
 
 use super::delivery::Landed;

@@ -1,3 +1,5 @@
+//! Topics and partitions that records may be sent to; the first record of a partition is sent alone.
+
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_that_was_there_is_told_from_one_that_never_was() {
+    fn a_partition_that_existed_is_distinguished_from_one_that_never_did() {
         let mut topics = Topics::default();
         topics.insert(TOPIC.to_owned(), 3, 0, Instant::now());
         let cases = [(TOPIC, 2, true), (TOPIC, 3, false), (TOPIC, -1, false), ("another", 0, false)];

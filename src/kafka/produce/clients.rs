@@ -1,3 +1,5 @@
+//! librdkafka's producers: a prompt one and one for bulk, or one with transactions.
+
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
@@ -6,10 +8,10 @@ use rdkafka::config::RDKafkaLogLevel;
 use super::delivery::Deliveries;
 use super::polled_producer::PolledProducer;
 use crate::kafka::client_config::client_config;
+use crate::kafka::consume::stable_ends::StableEnds;
 use crate::kafka::error::Error;
 use crate::kafka::options::Options;
 use crate::kafka::stores::state_topic::StateTopic;
-use crate::kafka::transactional::stable_ends::StableEnds;
 
 /// `linger.ms` of the two producers, unless the configuration sets one.
 const PROMPT_LINGER_MS: &str = "0";

@@ -1,3 +1,5 @@
+//! The delivery reports of librdkafka's threads, collected for the relay's core.
+
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -169,7 +171,7 @@ impl Deliveries {
     }
 
     /// Discards the reports of the last producer, because a new one begins.
-    pub(crate) fn begin_anew(&self) {
+    pub(crate) fn discard_reports(&self) {
         let mut state = self.lock();
         let generation = state.generation.wrapping_add(1);
         *state = State { generation, ..State::default() };

@@ -1,3 +1,5 @@
+//! The part of a refusal that the record caused, and not the brokers.
+
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use super::rejection::{Cause, Rejection};

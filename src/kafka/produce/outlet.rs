@@ -1,3 +1,5 @@
+//! The relay's interface to Kafka: admits records, sends them, and returns their delivery reports.
+
 use std::time::Instant;
 
 use super::accumulator::{Abandoned, Accumulator};

@@ -1,3 +1,5 @@
+//! The choice between sending records at once and in bulk.
+
 /// More records than this in flight mean that sending each at once costs more than waiting for company.
 const PROMPT_RECORDS_MAX: usize = 64;
 

@@ -1,3 +1,5 @@
+//! The partition of a key, as Kafka's Java client computes it.
+
 /// Returns the partition of a key, as the Java client chooses it; none of a topic without partitions. Source:
 /// `BuiltInPartitioner.partitionForKey` of Kafka's clients.
 #[must_use]

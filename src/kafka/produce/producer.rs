@@ -1,3 +1,5 @@
+//! The idempotent producer and its renewal; it outlives the sessions.
+
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -78,7 +80,7 @@ impl Producer {
         };
         drop(old);
         // All delivery reports of the old producer have been collected.
-        self.deliveries.begin_anew();
+        self.deliveries.discard_reports();
         Transaction { clients: &clients, settings, stop }.take_over(patience)?;
         self.deliveries.has_begun();
         Ok(())
@@ -167,7 +169,7 @@ impl Replaced {
     /// Ends it. Blocks until it is gone.
     pub(crate) fn end(self) {
         drop(self.clients);
-        self.deliveries.begin_anew();
+        self.deliveries.discard_reports();
     }
 }
 

@@ -1,3 +1,5 @@
+//! Copied records of one partition, in memory that is reused.
+
 use std::ops::Range;
 
 use crate::ack::Ticket;

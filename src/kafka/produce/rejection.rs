@@ -1,3 +1,5 @@
+//! A record that Kafka refused: its name, the cause, and the fix.
+
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers, Message};
 
@@ -50,7 +52,7 @@ pub enum Cause {
 impl Rejection {
     /// Makes the rejection of a record that the producer does not accept.
     pub(in crate::kafka) fn new(ticket: Ticket, record: &ProducerRecord<'_>, error: &KafkaError) -> Self {
-        let (cause, reason) = told(error);
+        let (cause, reason) = classify(error);
         Self {
             ticket,
             topic: record.topic.to_owned(),
@@ -67,7 +69,7 @@ impl Rejection {
         message: &BorrowedMessage<'_>,
         error: &KafkaError,
     ) -> Self {
-        let (cause, reason) = told(error);
+        let (cause, reason) = classify(error);
         let partition = Some(message.partition()).filter(|partition| *partition >= 0);
         let (topic, offset) = (message.topic(), message.offset());
         let place = ReportPlace { topic, partition: message.partition(), offset };
@@ -168,7 +170,7 @@ impl Rejection {
                 tool_lines::allow(&["IdempotentWrite"], "--cluster")
             }
             RDKafkaErrorCode::UnsupportedCompressionType => {
-                "choose another producer.compression.type: the brokers do not know this one".to_owned()
+                "choose another producer.compression.type: the brokers do not support this one".to_owned()
             }
             RDKafkaErrorCode::InvalidTopic => {
                 "Kafka does not allow this topic name: correct route.topic.replacement or the row. With errors.tolerance=all and \
@@ -192,7 +194,7 @@ fn shown(label: &str, value: Option<&impl std::fmt::Display>) -> String {
     value.map_or_else(String::new, |value| format!("{label} {value}"))
 }
 
-fn told(error: &KafkaError) -> (Cause, String) {
+fn classify(error: &KafkaError) -> (Cause, String) {
     let code = error.rdkafka_error_code();
     let reason = code.map_or_else(|| error.to_string(), |code| code.to_string());
     (Cause::Code(code.unwrap_or(RDKafkaErrorCode::Unknown)), reason)

@@ -1,3 +1,5 @@
+//! The boundary between the outlet and librdkafka, at which the simulation puts its model.
+
 use super::delivery::{Delivered, Reports};
 use super::pace::Pace;
 use super::producer::Inlet;

@@ -1,3 +1,5 @@
+//! The common part of the topics of this folder: one partition, and the last value of each key.
+
 use std::ops::Range;
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use rdkafka::{Message as _, Offset, TopicPartitionList};
 
 use crate::kafka::client_config::administrator;
 use crate::kafka::connection_failures::ConnectionFailures;
-use crate::kafka::consume::reader::{Reader, code, is_there, partition_ids, reader, unreachable};
+use crate::kafka::consume::reader::{LATE, Reader, code, is_there, partition_ids, reader, unreachable};
 use crate::kafka::error::Error;
 use crate::kafka::options::Options;
 use crate::kafka::time::Time;
@@ -23,9 +25,6 @@ const FURTHER: i64 = 16;
 
 /// Most last values of a key that are stored while the topic is read.
 const VALUES_MAX: usize = 64;
-
-/// Error for an answer that takes too long.
-pub(in crate::kafka) const LATE: KafkaError = KafkaError::MessageConsumption(Code::OperationTimedOut);
 
 /// Settings with which the topic is created. Small segments, because the last one is never compacted.
 const PROPERTIES: [(&str, &str); 3] =

@@ -1,7 +1,7 @@
 //! Topics that hold the relay's own state: positions, offsets, dead letters' states, signals.
 
 pub(super) mod compacted_topic;
-pub(super) mod letter_states;
+pub(super) mod dead_letter_states;
 pub(super) mod offset_topic;
 pub(super) mod position_topic;
 pub(super) mod signal_topic;

@@ -1,3 +1,5 @@
+//! Kafka Connect's topic of source offsets (`offset.storage.topic`).
+
 use std::time::{Duration, Instant};
 
 use rdkafka::client::OAuthToken;

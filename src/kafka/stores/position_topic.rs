@@ -1,3 +1,5 @@
+//! The topic of positions, with a producer of its own that neither stops nor waits for events.
+
 use std::time::Duration;
 
 use rdkafka::ClientContext;
@@ -8,9 +10,9 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::compacted_topic::{CompactedTopic, LATE, PARTITION, is_forbidden, reason};
+use super::compacted_topic::{CompactedTopic, PARTITION, is_forbidden, reason};
 use crate::kafka::client_config::client_config;
-use crate::kafka::consume::reader::{Reader, code};
+use crate::kafka::consume::reader::{LATE, Reader, code};
 use crate::kafka::error::{Error, TopicFault};
 use crate::kafka::options::Options;
 use crate::kafka::produce::delivery::Deliveries;

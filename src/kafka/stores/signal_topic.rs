@@ -1,3 +1,5 @@
+//! The topic of signals, read from the offset of its consumer group.
+
 use std::time::Duration;
 
 use rdkafka::consumer::{CommitMode, Consumer as _};
@@ -72,7 +74,7 @@ impl SignalTopic {
                 })
             }
             Err(error) => {
-                tell(&self.topic, &self.create, &mut self.told, &error);
+                report(&self.topic, &self.create, &mut self.told, &error);
                 None
             }
         }
@@ -93,7 +95,7 @@ impl SignalTopic {
 
 /// Logs an error once, if it does not heal by itself: the sender of a signal waits for it. librdkafka tries
 /// again.
-fn tell(topic: &str, create: &str, told: &mut Option<Code>, error: &KafkaError) {
+fn report(topic: &str, create: &str, told: &mut Option<Code>, error: &KafkaError) {
     let code = error.rdkafka_error_code();
     let fix = match code {
         Some(Code::TopicAuthorizationFailed | Code::GroupAuthorizationFailed) => {

@@ -1,12 +1,15 @@
+//! The topic with the state of each slot's last Kafka transaction.
+
 use std::time::{Duration, Instant};
 
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use tokio_util::sync::CancellationToken;
 
-use super::compacted_topic::{CompactedTopic, LATE, PARTITION, is_forbidden, reason};
+use super::compacted_topic::{CompactedTopic, PARTITION, is_forbidden, reason};
 use crate::kafka::client_config::client_config;
 use crate::kafka::connection_failures::ConnectionFailures;
+use crate::kafka::consume::reader::LATE;
 use crate::kafka::error::Error;
 use crate::kafka::options::Options;
 use crate::kafka::time::Time;

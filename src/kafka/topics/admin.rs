@@ -1,3 +1,5 @@
+//! Read-only queries of brokers, topics and their settings.
+
 use std::collections::HashMap;
 use std::time::Duration;
 

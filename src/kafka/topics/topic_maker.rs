@@ -35,7 +35,7 @@ pub(crate) async fn make_topic(options: &Options, topic: &str) -> Result<Made, E
     let made = create(options, group, topic, Create::It).await;
     if let Ok(Made::Now) = made {
         let (group, partitions) = (&group.name, group.partitions);
-        tracing::info!(topic, group, partitions, "created a topic, as topic.creation says");
+        tracing::info!(topic, group, partitions, "created a topic by topic.creation");
     }
     made
 }

@@ -1,3 +1,5 @@
+//! Requests for one topic's metadata, which may create the topic.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -80,7 +80,7 @@ async fn refused_settings(
         }
     }
     (!refused.is_empty())
-        .then(|| format!("the brokers do not know the setting, or not the value: {}", refused.join(", ")))
+        .then(|| format!("the brokers do not know the setting or its value: {}", refused.join(", ")))
 }
 
 #[cfg(test)]

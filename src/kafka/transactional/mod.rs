@@ -1,8 +1,6 @@
 //! Kafka's transactions.
 
 pub(super) mod open_transactions;
-pub(super) mod stable_ends;
-pub(super) mod taken_back;
 pub(super) mod transaction_fault;
 pub(super) mod transaction_reports;
 pub(super) mod transactional_sender;

@@ -1,10 +1,12 @@
+//! The wait for transactions of a predecessor that have not ended, before this producer's first one.
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::stable_ends::StableEnds;
 use crate::kafka::consume::log_ends::LogEnd;
+use crate::kafka::consume::stable_ends::StableEnds;
 use crate::kafka::error::Error;
 use crate::kafka::produce::clients::Clients;
 use crate::kafka::produce::delivery::Deliveries;
@@ -49,7 +51,7 @@ impl OpenTransactions {
     }
 
     /// Reports what is waited for, with the delivery reports.
-    pub fn tell(&self, undecided: &Error) {
+    pub fn report(&self, undecided: &Error) {
         self.deliveries.hidden(self.generation, Some(undecided));
     }
 }

@@ -1,3 +1,5 @@
+//! The causes for which a transaction fails, with their classes, exit codes and fixes.
+
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use crate::error::{Class, Exit};

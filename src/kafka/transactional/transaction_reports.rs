@@ -1,3 +1,5 @@
+//! Outcomes of commits and aborts, on their way from the worker to the relay's core.
+
 use crate::error::Diagnose as _;
 use crate::kafka::consume::log_ends::LogEnd;
 use crate::kafka::error::Error;
@@ -31,20 +33,20 @@ impl Deliveries {
     pub(in crate::kafka) fn has_begun(&self) {
         let mut state = self.lock();
         state.reports.coordinator_lost = false;
-        state.log_ends.keep_fresh();
+        state.log_ends.record_changes();
     }
 
     /// Returns the last records of the open transaction, all of which are acknowledged. Later ones belong to
     /// the next.
     pub(in crate::kafka) fn take_last_records(&self) -> Vec<LogEnd> {
-        self.lock().log_ends.take_fresh()
+        self.lock().log_ends.take_changes()
     }
 
     /// Records that something undecided hides records, or that nothing does any more.
     pub(in crate::kafka) fn hidden(&self, generation: u64, undecided: Option<&Error>) {
         let mut state = self.lock();
         if state.generation == generation {
-            state.reports.hidden = undecided.map(told);
+            state.reports.hidden = undecided.map(cause_and_fix);
         }
         drop(state);
         self.0.arrived.notify_one();
@@ -57,6 +59,6 @@ impl Deliveries {
     }
 }
 
-fn told(error: &Error) -> String {
+fn cause_and_fix(error: &Error) -> String {
     error.cure().map_or_else(|| error.to_string(), |cure| format!("{error}; {cure}"))
 }

@@ -1,3 +1,5 @@
+//! A blocking producer for commands: its records are visible all together or not at all.
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 

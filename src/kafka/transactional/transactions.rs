@@ -1,3 +1,5 @@
+//! The thread that commits and aborts the transactions of a producer, since librdkafka's calls block.
+
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};

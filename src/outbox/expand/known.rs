@@ -105,7 +105,7 @@ impl Fit<'_> {
     }
 
     /// Reports whether a member with this value is ignored, so that it has no field.
-    fn is_left_out(self, json: &str) -> bool {
+    fn is_excluded(self, json: &str) -> bool {
         match json {
             "null" => self.expansion.null == NullBehavior::Ignore,
             _ => self.expansion.empty_array == EmptyArrayBehavior::Ignore && is_empty_array(json),
@@ -156,7 +156,7 @@ impl<'de> Visitor<'de> for Fit<'_> {
                 values.push(json.next_value_seed(Fit { schema: &field.schema, ..self })?);
             } else if member.is_empty()
                 || has_field(fields, &name)
-                || !self.is_left_out(raw_value(&mut json)?)
+                || !self.is_excluded(raw_value(&mut json)?)
             {
                 return Err(differs());
             }

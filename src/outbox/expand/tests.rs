@@ -53,7 +53,7 @@ fn a_structure_that_is_known_is_found() {
 }
 
 #[test]
-fn what_differs_is_inferred_anew() {
+fn what_differs_is_inferred_again() {
     let texts = [
         r#"{"a": 1, "b": 2}"#,
         r#"{"a": 1, "b": 2, "b": null}"#,

@@ -109,11 +109,11 @@ impl Diagnose for MessageError {
             Self::Convert { .. } => "name another converter, or write another kind of value",
             Self::TooLarge => {
                 "write such data as a text that holds JSON, or objects that have the same members; \
-                 message.prefix.include.list leaves out messages of other programs"
+                 message.prefix.include.list excludes messages of other programs"
             }
             Self::NotJson | Self::NotObject | Self::Undescribable | Self::Kind { .. } => {
-                "write events as JSON objects; message.prefix.include.list leaves out messages of other \
-                 programs"
+                "write events as JSON objects; message.prefix.include.list excludes messages \
+                 of other programs"
             }
         };
         Some(format!(

@@ -16,7 +16,7 @@ use crate::error::chain;
 use crate::kafka::{self, SignalRecord, SignalTopic};
 use crate::postgres::{self, Sql, TlsSetup};
 use crate::relay::capture::preflight::application;
-use crate::relay::capture::standby::Handed;
+use crate::relay::capture::standby::ForwardedSignal;
 use crate::relay::parts::RelayParts;
 use crate::relay::pipeline::signals::SIGNAL_PREFIX;
 use crate::relay::time::backoff::Backoff;
@@ -46,14 +46,14 @@ struct Scribe<'p> {
     parts: &'p RelayParts,
     tls: &'p TlsSetup,
     sql: Option<Sql>,
-    hand: Option<mpsc::Sender<Handed>>,
+    hand: Option<mpsc::Sender<ForwardedSignal>>,
 }
 
 /// Polls the file of signals.
 pub(in crate::relay) async fn read_file(
     parts: Arc<RelayParts>,
     tls: TlsSetup,
-    hand: Option<mpsc::Sender<Handed>>,
+    hand: Option<mpsc::Sender<ForwardedSignal>>,
     stop: CancellationToken,
 ) {
     let Some(path) = parts.relay.signals.file.clone() else { return };
@@ -74,7 +74,7 @@ pub(in crate::relay) async fn read_file(
 pub(in crate::relay) async fn read_topic(
     parts: Arc<RelayParts>,
     tls: TlsSetup,
-    hand: Option<mpsc::Sender<Handed>>,
+    hand: Option<mpsc::Sender<ForwardedSignal>>,
     stop: CancellationToken,
 ) {
     let Some(topic) = parts.relay.signals.topic.clone() else { return };
@@ -181,7 +181,7 @@ impl Scribe<'_> {
         }
         if let Some(hand) = &self.hand {
             let (kept, is_kept) = oneshot::channel();
-            let handed = Handed { document: document.to_owned(), kept };
+            let handed = ForwardedSignal { document: document.to_owned(), kept };
             hand.send(handed).await.map_err(|_| ChannelError::Aborted)?;
             return is_kept.await.map_err(|_| ChannelError::Aborted);
         }

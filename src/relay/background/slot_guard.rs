@@ -1,3 +1,5 @@
+//! The decision which danger of the slot is logged, so that a slot at a limit does not flood the log.
+
 use std::time::Duration;
 
 use crate::postgres::SlotFacts;
@@ -99,8 +101,8 @@ pub(in crate::relay) fn cure(
     };
     if let Some(age) = oldest_unacknowledged.filter(|age| age.as_secs() > 0) {
         return format!(
-            "Kafka is slow or away: the oldest event has waited {} s for its acknowledgement. See that the brokers take \
-             records{limit}",
+            "Kafka is slow or unavailable: the oldest event has waited {} s for its acknowledgement. Check that the \
+             brokers accept records{limit}",
             age.as_secs()
         );
     }
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn each_worsening_is_told_once_and_the_end_when_it_lasts() {
+    fn each_worsening_is_reported_once_and_the_end_when_it_lasts() {
         let mut guard = guard();
         let mut look = |status, megabytes, safe| guard.look(&facts(status, megabytes * MB, safe)).1;
         assert_eq!(look("reserved", 1, None), None);
@@ -220,9 +222,11 @@ mod tests {
     }
 
     #[test]
-    fn the_cure_is_that_of_the_cause() {
+    fn the_fix_is_that_of_the_cause() {
         let behind = facts("extended", 100, Some(1));
-        assert!(cure(&behind, Some(Duration::from_secs(7)), false).starts_with("Kafka is slow or away"));
+        assert!(
+            cure(&behind, Some(Duration::from_secs(7)), false).starts_with("Kafka is slow or unavailable")
+        );
         assert!(cure(&behind, None, false).contains("max_slot_wal_keep_size"));
         assert!(cure(&behind, None, true).starts_with("Kafka is away"));
         let old = facts("extended", 300, None);

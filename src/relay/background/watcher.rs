@@ -1,3 +1,5 @@
+//! Queries the slot's row every 5 s: metrics, warnings, and the end of the session if the slot is lost.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -78,7 +80,7 @@ impl SlotWatch {
             let looking = self.sql.slot(&self.options().name);
             match look(&self.status, CatalogLook::Slot, looking).await {
                 Ok(Some(facts)) => self.take(&facts),
-                Ok(None) => self.tell_lost("it was dropped"),
+                Ok(None) => self.report_lost("it was dropped"),
                 Err(error) => {
                     tracing::debug!(slot = %self.options().name, %error, "the slot's state cannot be read");
                 }
@@ -113,11 +115,11 @@ impl SlotWatch {
             None => {}
         }
         match (facts.invalidation(), report.danger) {
-            (Some(reason), _) => self.tell_lost(&reason),
+            (Some(reason), _) => self.report_lost(&reason),
             (None, SlotDanger::Unreserved) => {
                 let slot = &self.options().name;
                 let reason = format!(
-                    "replication slot {slot} is unreserved: it holds back more WAL than max_slot_wal_keep_size"
+                    "replication slot {slot} is unreserved: it retains more WAL than max_slot_wal_keep_size"
                 );
                 self.status.down(Component::Slot, reason, Instant::now());
             }
@@ -148,7 +150,7 @@ impl SlotWatch {
     }
 
     /// Reports that the slot is lost, which also ends a relay that waits for Kafka.
-    fn tell_lost(&self, reason: &str) {
+    fn report_lost(&self, reason: &str) {
         let error = self.options().lost(reason);
         self.status.down_by(Component::Slot, &error, Instant::now());
         // Reported already when the channel is full.

@@ -2,7 +2,7 @@
 
 use super::route::Route;
 use crate::change::ChangeEvents;
-use crate::connect::transform::timescale::{Catalog, TableName};
+use crate::connect::transform::debezium::timescale::{Catalog, TableName};
 use crate::postgres::{Error, Sql, TimescaleFacts};
 
 /// Reads the catalog if the route has such a transform.

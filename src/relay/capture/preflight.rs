@@ -1,3 +1,5 @@
+//! The first queries of a start, which change nothing: the server, the captured tables, and whether the route fits them.
+
 use std::sync::Arc;
 
 use tokio::{join, try_join};

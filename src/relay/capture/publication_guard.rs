@@ -1,3 +1,5 @@
+//! Polls the catalog beside the stream: PostgreSQL does not report rows that are kept out of it by the publication or a filter.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -108,12 +110,12 @@ impl Watcher {
     async fn judge(&self, look: &Look) -> Option<Error> {
         let before = self.captured.looked(look.clone());
         if before.is_none() {
-            self.tell_what_is_meant(look).await;
+            self.report_selection(look).await;
         }
-        self.tell_unpublished(before.as_ref(), look);
+        self.report_unpublished(before.as_ref(), look);
         let mut ending = None;
         for finding in judge(self.watched(), before.as_ref(), look) {
-            ending = self.tell(self.settle(finding).await).await;
+            ending = self.report(self.settle(finding).await).await;
             if ending.is_some() {
                 break;
             }
@@ -131,7 +133,7 @@ impl Watcher {
 
     /// Warns of captured tables that the publication need not publish and does not: once, and again when
     /// there are others.
-    fn tell_unpublished(&self, before: Option<&Look>, look: &Look) {
+    fn report_unpublished(&self, before: Option<&Look>, look: &Look) {
         let now = unpublished(look);
         if now.is_empty() || before.is_some_and(|before| unpublished(before) == now) {
             return;
@@ -169,10 +171,10 @@ impl Watcher {
     }
 
     /// Logs what the publication excludes at a start, which is taken as intended.
-    async fn tell_what_is_meant(&self, look: &Look) {
+    async fn report_selection(&self, look: &Look) {
         let name = &self.parts.postgres.publication.name;
         let Some(publication) = &look.publication else { return };
-        self.tell_operations(&publication.operations);
+        self.report_operations(&publication.operations);
         for member in &publication.members {
             let named = look.tables.iter().find(|table| table.oid == member.table).map(TableVersion::quoted);
             let Some(table) = named else { continue };
@@ -207,7 +209,7 @@ impl Watcher {
     }
 
     /// Warns of operations that would make events, and that the publication does not publish.
-    fn tell_operations(&self, published: &str) {
+    fn report_operations(&self, published: &str) {
         let skipped = self.parts.relay.skipped;
         let wanted = [("update", skipped.update), ("delete", skipped.delete), ("truncate", skipped.truncate)];
         let is_lacking = |name: &str| published.split(", ").all(|operation| operation != name);
@@ -237,13 +239,13 @@ impl Watcher {
                 "table {quoted} was truncated, or rewritten by VACUUM FULL or CLUSTER: no event is missing"
             )),
             Err(error) => Finding::Note(format!(
-                "table {quoted} was truncated or rewritten; its rows, which tell by what, cannot be read: {}",
+                "table {quoted} was truncated or rewritten; its rows, which show by which statement, cannot be read: {}",
                 chain(&error)
             )),
         }
     }
 
-    async fn tell(&self, finding: Finding) -> Option<Error> {
+    async fn report(&self, finding: Finding) -> Option<Error> {
         match finding {
             Finding::End(error) => return Some(error),
             Finding::Suspect { table, cause } => self.suspect(table, cause).await,
@@ -277,7 +279,7 @@ impl Watcher {
         self.captured.learn(&look.tables);
         for table in look.tables.iter().filter(|table| table.oid == table.root) {
             let Some(known) = self.captured.get(table.oid) else { continue };
-            if self.parts.tables.left_out_by(&table.schema, &table.name).is_some() {
+            if self.parts.tables.excluded_by(&table.schema, &table.name).is_some() {
                 renamed(&self.status, &known, &table.schema, &table.name);
             }
         }

@@ -1,7 +1,8 @@
 //! Verdict on the rows of a relation, from what the catalog has of it. `resolver` runs the queries.
 
 use super::captured::{
-    CaptureError, CapturedTable, NotCaptured, NotSent, Noted, Rules, Since, Verdict, left_out, renamed,
+    CaptureError, CapturedTable, NotCaptured, NotSent, Noted, Rules, Since, Verdict, excluded_by_predicate,
+    renamed,
 };
 use super::route::Bound;
 use super::table::Table;
@@ -41,7 +42,7 @@ impl Resolution<'_> {
         let Relation { schema, table, .. } = self.relation;
         match verdict {
             Verdict::Captured(table) => Ok(Resolved::Captured(table)),
-            Verdict::LeftOut => Err(left_out(schema, table).into()),
+            Verdict::Excluded => Err(excluded_by_predicate(schema, table).into()),
             Verdict::Unknown(candidates) => {
                 let (table, candidates) = (self.full_name(), candidates.join(", "));
                 Err(CaptureError::Unknown { table, candidates }.into())
@@ -70,7 +71,7 @@ impl Resolution<'_> {
         table: CapturedTable,
         description: &TableDescription,
     ) -> Result<Table, Error> {
-        self.tell(&table);
+        self.report(&table);
         let Rules { route, captured, .. } = self.rules;
         let (schema, name) = (table.schema.clone(), table.name.clone());
         let named = Relation { schema, table: name, ..self.relation.clone() };
@@ -86,7 +87,7 @@ impl Resolution<'_> {
         }
         self.capture_root(&table);
         if let Ok(bound) = &bound {
-            self.tell_notes(bound, is_new);
+            self.report_notes(bound, is_new);
         }
         bound.map(Table::Captured).map_err(|source| {
             let columns = &description.columns;
@@ -114,14 +115,14 @@ impl Resolution<'_> {
 
     /// Logs the notes that the start has not logged: a table may get other columns at any time, and a column
     /// whose type is dropped is in no event of the rows before that.
-    fn tell_notes(&self, bound: &Bound, is_new: bool) {
+    fn report_notes(&self, bound: &Bound, is_new: bool) {
         let is_outbox = matches!(bound, Bound::Outbox(_));
         for note in bound.notes() {
             match self.rules.captured.note(&note) {
                 Noted::New if !is_outbox || is_new => {}
                 Noted::New | Noted::Known => continue,
                 Noted::NoRoom { is_first } => {
-                    self.metrics.note_left_out();
+                    self.metrics.count_dropped_note();
                     if is_first {
                         tracing::warn!(
                             "more notes about tables than are remembered: later ones are counted in outboxd_notes_left_out_total, and not logged"
@@ -148,7 +149,7 @@ impl Resolution<'_> {
     }
 
     /// Logs a table that is sent although its name alone would not be captured.
-    fn tell(&self, table: &CapturedTable) {
+    fn report(&self, table: &CapturedTable) {
         let Self { rules: Rules { filter, captured, .. }, relation, facts, .. } = self;
         let is_known = captured.get(table.oid()).is_some();
         let is_partition = facts.is_some_and(|facts| facts.root.is_some());
@@ -161,7 +162,7 @@ impl Resolution<'_> {
                  partition"
             );
         }
-        if table.root == table.oid && filter.left_out_by(&relation.schema, &relation.table).is_some() {
+        if table.root == table.oid && filter.excluded_by(&relation.schema, &relation.table).is_some() {
             renamed(self.status, table, &relation.schema, &relation.table);
         }
     }

@@ -83,8 +83,8 @@ impl<'s> Resolver<'s> {
         }
         let quoted = [&relation.schema, &relation.table].map(|name| escape_identifier(name)).join(".");
         let warning = format!(
-            "the replica identity of table {table} lacks {} of its key: deletes, and changes of the key, are told under a wrong key, as Debezium \
-             tells them. To fix: ALTER TABLE {quoted} REPLICA IDENTITY FULL; or choose an index that has these columns",
+            "the replica identity of table {table} lacks {} of its key: deletes, and changes of the key, have a wrong \
+             key, as in Debezium. To fix: ALTER TABLE {quoted} REPLICA IDENTITY FULL; or choose an index that has these columns",
             lacking.join(", ")
         );
         if self.status.warn(warning.clone()) {

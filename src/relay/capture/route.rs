@@ -1,3 +1,5 @@
+//! The form of the records: events of an outbox, or change events, and the binding of a table to it.
+
 use crate::change::{ChangeEvents, ChangeTable};
 use crate::connect::Heartbeat;
 use crate::connect::column::ColumnDescription;

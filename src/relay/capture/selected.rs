@@ -41,7 +41,7 @@ pub(in crate::relay) fn of_table<'c>(
 }
 
 /// Logs selected columns that are not in the table: they are in no event.
-pub(in crate::relay) fn tell_others(table: &TableFacts, columns: &[ColumnDescription], names: &[String]) {
+pub(in crate::relay) fn report_others(table: &TableFacts, columns: &[ColumnDescription], names: &[String]) {
     for name in names.iter().filter(|name| !columns.iter().any(|column| is_called(&column.name, name))) {
         let table = format!("{}.{}", table.schema, table.name);
         tracing::warn!(table, column = name, "a selected column does not exist in the table");

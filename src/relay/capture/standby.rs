@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// A signal that does not come in the stream: a standby cannot write it to the WAL.
 #[derive(Debug)]
-pub(in crate::relay) struct Handed {
+pub(in crate::relay) struct ForwardedSignal {
     pub(in crate::relay) document: String,
     /// Notified when the request is stored, so that it need not be repeated.
     pub(in crate::relay) kept: oneshot::Sender<()>,
@@ -71,20 +71,20 @@ pub(in crate::relay) async fn notes(parts: &RelayParts, sql: &Sql) -> Result<Vec
     let mut notes = Vec::new();
     if is(0, "off") {
         notes.push(
-            "hot_standby_feedback is off on this standby: the primary may take rows of its catalog away that the slot needs, and \
+            "hot_standby_feedback is off on this standby: the primary may remove rows of its catalog that the slot needs, and \
              then the slot is lost. On the standby: ALTER SYSTEM SET hot_standby_feedback = on; SELECT pg_reload_conf();"
                 .to_owned(),
         );
     } else if is(1, "") {
         notes.push(
-            "primary_slot_name is not set on this standby: while it has no connection to the primary, the primary may take rows of \
-             its catalog away that the slot needs, and then the slot is lost"
+            "primary_slot_name is not set on this standby: while it has no connection to the primary, the primary may remove \
+             rows of its catalog that the slot needs, and then the slot is lost"
                 .to_owned(),
         );
     }
     if parts.relay.heartbeat.as_ref().is_some_and(|heartbeat| heartbeat.query.is_some()) {
         notes.push(
-            "heartbeat.action.query is not run: a standby takes no writes. The slot moves on without"
+            "heartbeat.action.query is not run: a standby accepts no writes. The slot advances without it"
                 .to_owned(),
         );
     }

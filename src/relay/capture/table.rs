@@ -1,3 +1,5 @@
+//! The treatment of a relation's rows in the stream: captured with a binding, or skipped and counted.
+
 use super::captured::NotSent;
 use super::route::Bound;
 

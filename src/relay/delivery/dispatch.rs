@@ -1,3 +1,5 @@
+//! The check of records before the producer: repeats are skipped, refused ones become dead letters, others may have to wait.
+
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -21,11 +23,11 @@ pub(in crate::relay) struct Dispatch<'p> {
     tally: TopicTally,
     metrics: &'p Metrics,
     /// Record that waits for what it needs. Nothing behind it is accepted.
-    kept: Option<Kept>,
+    kept: Option<PendingRecord>,
 }
 
 /// Record to hand over once its need is met.
-enum Kept {
+enum PendingRecord {
     /// The rest of an event's records, and how the first of them stands.
     Records(VecDeque<OwnedRecord>, Standing),
     /// Remains of a row that makes no event, and the error.
@@ -39,7 +41,7 @@ impl<'p> Dispatch<'p> {
     }
 
     /// Hands over the records of an event of the open transaction, each in the way that is known to be the one for it. The first that
-    /// needs something is kept, with those behind it; [`Self::go_on`] hands them over.
+    /// needs something is kept, with those behind it; [`Self::resume`] hands them over.
     ///
     /// # Errors
     /// When the producer refuses one, or there is no room for what must be known.
@@ -53,7 +55,8 @@ impl<'p> Dispatch<'p> {
         let mut rest = records;
         while let [record, behind @ ..] = rest {
             if let Some(need) = self.send_record(flight, record, (standing, !behind.is_empty()), now)? {
-                self.kept = Some(Kept::Records(rest.iter().map(OwnedRecord::from).collect(), standing));
+                self.kept =
+                    Some(PendingRecord::Records(rest.iter().map(OwnedRecord::from).collect(), standing));
                 return Ok(Some(need));
             }
             (rest, standing) = (behind, standing.next_part());
@@ -75,7 +78,7 @@ impl<'p> Dispatch<'p> {
     ) -> Result<Option<Need>, Error> {
         let need = self.send_raw_letter(flight, &remains, &error, standing, now)?;
         match need {
-            Some(_) => self.kept = Some(Kept::Remains(Box::new((remains, error)), standing)),
+            Some(_) => self.kept = Some(PendingRecord::Remains(Box::new((remains, error)), standing)),
             None => self.metrics.event_error("route"),
         }
         Ok(need)
@@ -85,15 +88,15 @@ impl<'p> Dispatch<'p> {
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub(in crate::relay) fn go_on(
+    pub(in crate::relay) fn resume(
         &mut self,
         flight: &mut Flight<'_, impl Transport>,
         now: Now,
     ) -> Result<Option<Need>, Error> {
         match self.kept.take() {
             None => Ok(None),
-            Some(Kept::Records(records, standing)) => self.send_kept(flight, records, standing, now),
-            Some(Kept::Remains(waiting, standing)) => {
+            Some(PendingRecord::Records(records, standing)) => self.send_kept(flight, records, standing, now),
+            Some(PendingRecord::Remains(waiting, standing)) => {
                 let (remains, error) = *waiting;
                 self.send_remains(flight, remains, error, standing, now)
             }
@@ -137,7 +140,7 @@ impl<'p> Dispatch<'p> {
             let place = (standing, !records.is_empty());
             if let Some(need) = self.send_record(flight, &record.as_record(&record.headers()), place, now)? {
                 records.push_front(record);
-                self.kept = Some(Kept::Records(records, standing));
+                self.kept = Some(PendingRecord::Records(records, standing));
                 return Ok(Some(need));
             }
             standing = standing.next_part();
@@ -207,7 +210,7 @@ impl<'p> Dispatch<'p> {
         self.metrics.keys_held(dead_letters.keys_held());
         if need.is_none() && dead_letters.is_new(origin.standing) {
             self.metrics.dead_letter(error_context.cause);
-            error_context.tell(record, origin);
+            error_context.report(record, origin);
         }
         Ok(need)
     }
@@ -339,15 +342,15 @@ mod tests {
         assert_eq!(log.values(), []);
         flight.learn_topic("a".to_owned(), 1, now());
         // The first record of a partition travels alone.
-        let need = dispatch.go_on(&mut flight, now()).unwrap();
+        let need = dispatch.resume(&mut flight, now()).unwrap();
         assert!(matches!(need, Some(Need::QueueEmpty)), "{need:?}");
         assert_eq!(log.values(), [sent("a", Some(b"v"))]);
-        let need = dispatch.go_on(&mut flight, now()).unwrap();
+        let need = dispatch.resume(&mut flight, now()).unwrap();
         assert!(matches!(need, Some(Need::QueueEmpty)), "it is not acknowledged yet");
         log.acknowledges.replace(true);
         flight.collect(now()).unwrap();
-        assert!(dispatch.go_on(&mut flight, now()).unwrap().is_none());
-        assert!(dispatch.go_on(&mut flight, now()).unwrap().is_none(), "nothing is kept any more");
+        assert!(dispatch.resume(&mut flight, now()).unwrap().is_none());
+        assert!(dispatch.resume(&mut flight, now()).unwrap().is_none(), "nothing is kept any more");
         assert_eq!(log.values(), [sent("a", Some(b"v")), sent("a", None)]);
     }
 

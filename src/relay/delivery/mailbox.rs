@@ -1,3 +1,5 @@
+//! The queue of notifications for an HTTP server; it outlives a session.
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_room_is_left_out_and_the_oldest_is_first() {
+    fn what_has_no_room_is_excluded_and_the_oldest_is_first() {
         let woken = Arc::new(Mutex::new(0));
         let count = Arc::clone(&woken);
         let mailbox = Mailbox::new(move || *count.lock().unwrap() += 1);

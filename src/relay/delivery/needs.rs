@@ -1,3 +1,5 @@
+//! Facts that a row may lack (a schema's id, a topic, the description of its table), and the answers.
+
 use super::repeats::{Question, Tail};
 use crate::change::{Lookup, Reselected};
 use crate::connect::converter::registered::{Registration, SchemaId};

@@ -1,3 +1,5 @@
+//! `errors.tolerance` and `event.processing.failure.handling.mode`: whether a row without an event is skipped.
+
 use crate::error::chain;
 use crate::relay::error::Error;
 use crate::relay::options::{Options, ProcessingFailure};
@@ -22,7 +24,7 @@ impl Tolerance {
     }
 
     /// Logs a row that is skipped, or returns its error: then it ends the relay.
-    pub(in crate::relay) fn pass_over(self, error: Error) -> Result<(), Error> {
+    pub(in crate::relay) fn skip(self, error: Error) -> Result<(), Error> {
         let is_unreadable = matches!(&error, Error::Row { source, .. } if source.is_unreadable());
         match (self.all, is_unreadable, self.unreadable) {
             (true, ..) => {
@@ -33,7 +35,7 @@ impl Tolerance {
                 tracing::warn!(error = chain(&error), "a row is skipped: {reason}");
             }
             (false, true, ProcessingFailure::Skip) => {
-                tracing::debug!(error = chain(&error), "a row is passed over");
+                tracing::debug!(error = chain(&error), "a row is skipped");
             }
             _ => return Err(error),
         }
@@ -50,7 +52,7 @@ mod tests {
     use crate::wal::Lsn;
 
     #[test]
-    fn only_what_the_user_chose_is_passed_over() {
+    fn only_what_the_user_chose_is_skipped() {
         use ProcessingFailure::{Fail, Skip, Warn};
         let cases = [
             (false, Fail, false, false),
@@ -61,8 +63,8 @@ mod tests {
         ];
         for (all, unreadable, routing, reading) in cases {
             let tolerance = Tolerance { all, unreadable };
-            assert_eq!(tolerance.pass_over(error(false)).is_ok(), routing, "{tolerance:?}");
-            assert_eq!(tolerance.pass_over(error(true)).is_ok(), reading, "{tolerance:?}");
+            assert_eq!(tolerance.skip(error(false)).is_ok(), routing, "{tolerance:?}");
+            assert_eq!(tolerance.skip(error(true)).is_ok(), reading, "{tolerance:?}");
         }
     }
 

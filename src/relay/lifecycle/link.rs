@@ -1,3 +1,5 @@
+//! The result of an opening: a started stream with its SQL connection, the stored progress, and the writer of positions.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -5,12 +7,12 @@ use tokio::sync::mpsc;
 
 use crate::postgres::{self, ReplicationStream, Sql};
 use crate::relay::capture::preflight::Capture;
-use crate::relay::capture::standby::Handed;
+use crate::relay::capture::standby::ForwardedSignal;
 use crate::relay::delivery::exactly_once::{Source, State, Timelines};
 use crate::relay::delivery::repeats;
 use crate::relay::delivery::repeats::RepeatRange;
 use crate::relay::origin::Origin;
-use crate::relay::progress::comparison::KeptSnapshots;
+use crate::relay::progress::comparison::StoredSnapshots;
 use crate::relay::progress::position_store::PositionWriter;
 use crate::source_offset::SourceOffset;
 use crate::wal::{Lsn, Oid, PgTimestamp};
@@ -38,7 +40,7 @@ pub(in crate::relay) struct Link {
     /// The offset that was stored when this process began.
     pub(in crate::relay) stored: Option<SourceOffset>,
     /// Progress of incremental snapshots in the position that is stored in Kafka.
-    pub(in crate::relay) snapshots: Option<KeptSnapshots>,
+    pub(in crate::relay) snapshots: Option<StoredSnapshots>,
     /// Writes the session's positions.
     pub(in crate::relay) position: PositionWriter,
     pub(in crate::relay) capture: Capture,
@@ -51,7 +53,7 @@ pub(in crate::relay) struct Link {
     /// The server was a standby when the stream began.
     pub(in crate::relay) is_standby: bool,
     /// Source of signals that a standby cannot have in its stream.
-    pub(in crate::relay) handed: Option<mpsc::Receiver<Handed>>,
+    pub(in crate::relay) handed: Option<mpsc::Receiver<ForwardedSignal>>,
     /// Timelines that the server comes from, with exactly-once.
     pub(in crate::relay) timelines: Timelines,
 }
@@ -74,13 +76,13 @@ impl Link {
         let is_other = database_oid.is_some_and(|oid| oid != self.database);
         let Some(kept) = state.snapshots.clone().filter(|_| self.is_where_left && !is_other) else { return };
         let origin = Origin { system_id: system_id.clone(), timeline: *timeline };
-        let told = KeptSnapshots { origin, kept };
-        let is_newer = |kept: &KeptSnapshots| kept.is_newer_than(&told);
+        let told = StoredSnapshots { origin, kept };
+        let is_newer = |kept: &StoredSnapshots| kept.is_newer_than(&told);
         self.snapshots = self.snapshots.take().filter(is_newer).or(Some(told));
     }
 
     /// Opens the channel for signals that a standby cannot have in its stream.
-    pub(in crate::relay) fn take_signals(&mut self) -> Option<mpsc::Sender<Handed>> {
+    pub(in crate::relay) fn take_signals(&mut self) -> Option<mpsc::Sender<ForwardedSignal>> {
         let (sender, receiver) = mpsc::channel(1);
         self.handed = Some(receiver).filter(|_| self.is_standby);
         self.is_standby.then_some(sender)

@@ -1,3 +1,5 @@
+//! The state of the process that a session leaves to the next one, and the conclusions from it about a slot and a failure.
+
 use std::time::{Duration, Instant};
 
 use super::retry::doubtful;
@@ -7,10 +9,10 @@ use crate::relay::error::Error;
 use crate::relay::origin::Origin;
 use crate::relay::pipeline::feed::Feed;
 use crate::relay::progress::acknowledged::Acknowledged;
-use crate::relay::progress::comparison::{KeptSnapshots, Known};
+use crate::relay::progress::comparison::{Known, StoredSnapshots};
 use crate::relay::time::backoff::Backoff;
 use crate::relay::time::clock::Now;
-use crate::signal::KeptCheckpoint;
+use crate::signal::StoredCheckpoint;
 use crate::source_offset::SourceOffset;
 use crate::wal::{Lsn, PgTimestamp};
 
@@ -29,7 +31,7 @@ pub(in crate::relay) struct Memory {
     /// LSN before which outboxd may have sent rows without confirming them.
     sent_before: Lsn,
     /// Progress of incremental snapshots.
-    pub(in crate::relay) snapshots: KeptCheckpoint,
+    pub(in crate::relay) snapshots: StoredCheckpoint,
     /// Every table that was captured.
     pub(in crate::relay) captured: CapturedTables,
     pub(in crate::relay) backoff: Backoff,
@@ -38,7 +40,7 @@ pub(in crate::relay) struct Memory {
     pub(in crate::relay) reached_primary: bool,
     /// The slot was not ours since: another outboxd has had it while we stood by, or may have had it in a pause, and may
     /// have moved it on.
-    pub(in crate::relay) let_go: bool,
+    pub(in crate::relay) slot_released: bool,
     /// The slot was there while it was not ours.
     pub(in crate::relay) saw_slot: bool,
     /// The process has stood still with records on their way, at the end of the last session.
@@ -99,14 +101,18 @@ impl Memory {
     /// Returns the progress from which incremental snapshots continue: that of this process, unless another
     /// outboxd has had the slot since or this is the first session. The position of signals means nothing on
     /// another timeline, where they may have been lost.
-    pub(in crate::relay) fn snapshots(&self, server: &Origin, kept: Option<KeptSnapshots>) -> KeptCheckpoint {
+    pub(in crate::relay) fn snapshots(
+        &self,
+        server: &Origin,
+        kept: Option<StoredSnapshots>,
+    ) -> StoredCheckpoint {
         let own = self
             .acknowledged
             .as_ref()
-            .map(|(origin, _)| KeptSnapshots { origin: origin.clone(), kept: self.snapshots.clone() });
-        let is_older = |kept: &KeptSnapshots| own.as_ref().is_some_and(|own| own.is_newer_than(kept));
-        let Some(KeptSnapshots { origin, mut kept }) = kept.filter(|kept| !is_older(kept)).or(own) else {
-            return KeptCheckpoint::default();
+            .map(|(origin, _)| StoredSnapshots { origin: origin.clone(), kept: self.snapshots.clone() });
+        let is_older = |kept: &StoredSnapshots| own.as_ref().is_some_and(|own| own.is_newer_than(kept));
+        let Some(StoredSnapshots { origin, mut kept }) = kept.filter(|kept| !is_older(kept)).or(own) else {
+            return StoredCheckpoint::default();
         };
         if origin != *server {
             kept.heeded = Lsn::ZERO;
@@ -118,7 +124,7 @@ impl Memory {
     /// time means nothing: it may have been a transaction that took too long, or the successor in the slot
     /// during a pause, which gets the slot only after it was released.
     pub(in crate::relay) fn is_fenced_again(&mut self, error: &Error, now: Instant) -> bool {
-        if !error.is_fenced() || self.let_go {
+        if !error.is_fenced() || self.slot_released {
             return false;
         }
         let (times, last) = self.fenced;
@@ -149,7 +155,7 @@ impl Memory {
     /// Begins a session. Unless the one before it ended with everything acknowledged, in this process or in
     /// that of `follows_end`, anything may have been sent up to the present end of the WAL.
     pub(in crate::relay) fn begin(&mut self, follows_end: bool, wal_end: Lsn) {
-        let is_settled = follows_end || (self.drained_whole && !self.let_go);
+        let is_settled = follows_end || (self.drained_whole && !self.slot_released);
         self.sent_before = if is_settled { Lsn::ZERO } else { wal_end };
     }
 
@@ -170,7 +176,7 @@ impl Memory {
     ) {
         let frontier = feed.out.flight.frontier();
         self.acknowledged = Some((origin, feed.acknowledged()));
-        (self.let_go, self.saw_slot) = (false, false);
+        (self.slot_released, self.saw_slot) = (false, false);
         if let Some(offset) = feed.offset(now) {
             (self.offset, self.offset_is_ours) = (Some(offset), true);
         }
@@ -185,23 +191,24 @@ impl Memory {
     /// Returns what a start compares the slot with, after a session of this process.
     pub(in crate::relay) fn known(&self) -> Option<Known> {
         let (origin, acknowledged) = self.acknowledged.as_ref()?;
-        Some(Known { origin: origin.clone(), to: acknowledged.to, shared: self.let_go })
+        Some(Known { origin: origin.clone(), to: acknowledged.to, shared: self.slot_released })
     }
 
     /// Returns whether another outboxd may have sent rows up to here since this process last did.
     pub(in crate::relay) fn follows_another(&self, confirmed: Lsn) -> bool {
-        self.let_go || self.acknowledged.as_ref().is_none_or(|(_, acknowledged)| confirmed > acknowledged.to)
+        self.slot_released
+            || self.acknowledged.as_ref().is_none_or(|(_, acknowledged)| confirmed > acknowledged.to)
     }
 
     /// Records that another outboxd has the slot, or is about to create it.
     pub(in crate::relay) const fn stand_by(&mut self, has_slot: bool) {
-        (self.let_go, self.reached_primary) = (true, true);
+        (self.slot_released, self.reached_primary) = (true, true);
         self.saw_slot |= has_slot;
     }
 
     /// Records that a pause begins: from now on another outboxd may have the slot.
-    pub(in crate::relay) fn let_go(&mut self) {
-        self.let_go = true;
+    pub(in crate::relay) fn release(&mut self) {
+        self.slot_released = true;
         // It was there when we had it.
         self.saw_slot |= self.acknowledged.is_some();
     }
@@ -250,7 +257,7 @@ mod tests {
         assert!(!drained(&mut memory, false, begun), "nor does the next session in this process know");
         assert!(drained(&mut memory, false, end));
         assert!(drained(&mut memory, false, begun), "the one before has come to it");
-        memory.let_go();
+        memory.release();
         assert!(!drained(&mut memory, false, begun), "another outboxd may have sent since");
     }
 }

@@ -1,3 +1,6 @@
+//! One start, up to the first byte of the stream: connections, checks, publication, slot, snapshot. A failed start undoes what it
+//! created.
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +25,7 @@ use crate::relay::progress::comparison::FoundSlot;
 use crate::relay::progress::position::Position;
 use crate::relay::progress::position_store::{PositionWriter, Positions};
 use crate::relay::snapshot;
-use crate::relay::snapshot::{Keeper, Snapshot};
+use crate::relay::snapshot::{Snapshot, SnapshotProgressStore};
 use crate::relay::time::delay;
 use crate::replication::StartReplication;
 use crate::telemetry::{Component, Status};
@@ -110,7 +113,7 @@ impl Opening<'_> {
         let tables: Vec<_> = capture.tables.iter().collect();
         let identities = options.tables.identities.set(&preflight.sql, &capture.tables).await?;
         for table in identities.changed {
-            tracing::info!(table, "replica identity set, as replica.identity.autoset.values says");
+            tracing::info!(table, "replica identity set for replica.identity.autoset.values");
         }
         for error in identities.refused {
             tracing::error!(
@@ -123,7 +126,7 @@ impl Opening<'_> {
         made.publication = publication == Publication::Created;
         let mut found = self.ensure_slot(&mut preflight, &capture, made).await?;
         let slot = found.slot;
-        tell(options, publication, slot, found.is_unused && made.snapshot);
+        report(options, publication, slot, found.is_unused && made.snapshot);
         let position = self.position(&preflight, slot.confirmed_flush_lsn);
         let site = preflight.site();
         let timelines = takeover::history(self.parts, &mut preflight).await?;
@@ -181,7 +184,7 @@ impl Opening<'_> {
         preflight: &Preflight,
         capture: &Capture,
         slot: Option<&SnapshotSlot>,
-        keeper: Option<&mut Keeper<'_>>,
+        keeper: Option<&mut SnapshotProgressStore<'_>>,
     ) -> Result<(), Error> {
         delay::wait(self.parts.postgres.snapshot.delay, "snapshot.delay.ms", self.status).await;
         let application = application(&self.parts.postgres);
@@ -252,7 +255,7 @@ async fn start(
     }
 }
 
-fn tell(options: &postgres::Options, publication: Publication, slot: Slot, sent_rows: bool) {
+fn report(options: &postgres::Options, publication: Publication, slot: Slot, sent_rows: bool) {
     let (publication_name, slot_name) = (&options.publication.name, &options.slot.name);
     match publication {
         Publication::Adopted => {}

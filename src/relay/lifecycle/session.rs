@@ -1,3 +1,5 @@
+//! The loop of a running stream: waits for the next event and passes it to the core, which decides.
+
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -11,7 +13,7 @@ use crate::postgres::TlsSetup;
 use crate::relay::background::watcher::ServerLsn;
 use crate::relay::capture::publication_guard::PublicationGuard;
 use crate::relay::capture::resolver::Resolver;
-use crate::relay::capture::standby::{Handed, PromotionGuard};
+use crate::relay::capture::standby::{ForwardedSignal, PromotionGuard};
 use crate::relay::error::Error;
 use crate::relay::parts::RelayParts;
 use crate::relay::pipeline::core::{Core, Drain, Draining, Ending, Event, Then, Turn, Wanted};
@@ -103,7 +105,7 @@ impl<'s, 'p> Session<'s, 'p> {
             }
             let wanted = target.wanted();
             let turn = self.core.turn(now, mem::take(&mut event), wanted, &mut self.link.stream)?;
-            self.tell(&turn, now);
+            self.report(&turn, now);
             if let Some(keep) = turn.keep {
                 self.link.position.write(keep, &mut self.core.positions);
             }
@@ -144,7 +146,7 @@ impl<'s, 'p> Session<'s, 'p> {
                 Draining::Purge => self.parts.producer.purge(),
                 Draining::Done => break,
                 Draining::Late => {
-                    self.tell_late();
+                    self.report_late();
                     break;
                 }
             }
@@ -157,7 +159,7 @@ impl<'s, 'p> Session<'s, 'p> {
         ending.cause(self.core, Now::read())
     }
 
-    fn tell_late(&self) {
+    fn report_late(&self) {
         let flight = &self.core.feed.out.flight;
         tracing::warn!(
             records = flight.window().records(),
@@ -193,7 +195,7 @@ impl<'s, 'p> Session<'s, 'p> {
                 Ok(Event::Done(done))
             }
             // 5: a signal that a standby does not have in its stream.
-            Some(Handed { document, kept }) = handed(&mut self.link.handed), if self.keeps.is_none() => {
+            Some(ForwardedSignal { document, kept }) = handed(&mut self.link.handed), if self.keeps.is_none() => {
                 self.keeps = Some(kept);
                 Ok(Event::Signal(document))
             }
@@ -204,7 +206,7 @@ impl<'s, 'p> Session<'s, 'p> {
         }
     }
 
-    fn tell(&self, turn: &Turn, now: Now) {
+    fn report(&self, turn: &Turn, now: Now) {
         match &turn.obstacle {
             Some(reason) => self.status.down(Component::Kafka, reason.as_str(), now.instant),
             None if turn.ticked => self.status.up(Component::Kafka, now.instant),
@@ -212,12 +214,12 @@ impl<'s, 'p> Session<'s, 'p> {
         }
         if turn.ticked {
             self.status.tick(self.progress(), now.instant);
-            self.tell_offset(now);
+            self.report_offset(now);
         }
     }
 
     /// Reports the position at which the session has ended.
-    pub(in crate::relay) fn tell_end(&self) {
+    pub(in crate::relay) fn report_end(&self) {
         self.status.tick(self.progress(), Instant::now());
     }
 
@@ -241,7 +243,7 @@ impl<'s, 'p> Session<'s, 'p> {
         }
     }
 
-    fn tell_offset(&self, now: Now) {
+    fn report_offset(&self, now: Now) {
         let offset = self.core.feed.offset(now);
         self.offset.send_if_modified(|told| {
             let changed = *told != offset;
@@ -276,7 +278,7 @@ async fn chunk<'s>(pending: &mut Option<PendingChunk<'s>>) -> (ChunkReader<'s>, 
 }
 
 /// Waits for the next forwarded signal. Cancel-safe.
-async fn handed(receiver: &mut Option<mpsc::Receiver<Handed>>) -> Option<Handed> {
+async fn handed(receiver: &mut Option<mpsc::Receiver<ForwardedSignal>>) -> Option<ForwardedSignal> {
     match receiver {
         Some(receiver) => receiver.recv().await,
         None => std::future::pending().await,
@@ -293,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_server_hears_from_us_three_times_within_its_patience() {
+    fn the_server_gets_three_status_updates_within_its_patience() {
         let wanted = Duration::from_secs(10);
         let expected =
             [(0, 10_000), (-1, 10_000), (60_000, 10_000), (30_000, 10_000), (3_000, 1_000), (1, 1)];

@@ -11,7 +11,7 @@ use crate::relay::capture::preflight::Site;
 use crate::relay::capture::standby;
 use crate::relay::error::Error;
 use crate::relay::parts::RelayParts;
-use crate::relay::progress::comparison::{Beginning, Comparison, FoundSlot, KeptSnapshots};
+use crate::relay::progress::comparison::{Beginning, Comparison, FoundSlot, StoredSnapshots};
 use crate::relay::progress::last_state;
 use crate::relay::progress::offsets::Offsets;
 use crate::relay::progress::position::{Phase, Position, Unfinished};
@@ -79,7 +79,7 @@ pub(in crate::relay) struct Found {
     /// The position is read when the stream has started: this process knows where it has left the slot.
     pub(in crate::relay) reads_later: bool,
     /// Progress of incremental snapshots in the position.
-    pub(in crate::relay) snapshots: Option<KeptSnapshots>,
+    pub(in crate::relay) snapshots: Option<StoredSnapshots>,
     /// True if the slot is where outboxd left it, as far as that is known.
     pub(in crate::relay) is_where_left: bool,
     /// No stored position, offset or state shows that it was streamed from.

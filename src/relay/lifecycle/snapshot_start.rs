@@ -11,7 +11,7 @@ use crate::postgres::{Slot, SnapshotSlot};
 use crate::relay::capture::preflight::{Capture, Preflight};
 use crate::relay::error::Error;
 use crate::relay::progress::position::{Position, Unfinished};
-use crate::relay::snapshot::Keeper;
+use crate::relay::snapshot::SnapshotProgressStore;
 use crate::relay::time::liveness::alive;
 use crate::wal::Lsn;
 
@@ -106,7 +106,7 @@ impl Opening<'_> {
         // A slot that was moved past that snapshot since has lost what lies in between.
         let unfinished = unfinished.filter(|unfinished| beside.is_none_or(|slot| slot <= unfinished.lsn));
         let unfinished = self.still_there(unfinished, preflight).await?;
-        let position = self.tell_snapshot(preflight, unfinished.clone()).await?;
+        let position = self.report_snapshot(preflight, unfinished.clone()).await?;
         let temporary = match &unfinished {
             Some(unfinished) => {
                 tracing::info!(lsn = %unfinished.lsn, "resuming the interrupted snapshot");
@@ -132,7 +132,7 @@ impl Opening<'_> {
 
     /// Returns true if an interrupted snapshot can be resumed: of change events only, since outbox rows are identified by their place
     /// in one snapshot, and only if a slot may stay.
-    fn goes_on(self) -> bool {
+    fn can_resume(self) -> bool {
         self.parts.route.outbox().is_none() && !self.parts.postgres.slot.drop_on_stop
     }
 
@@ -144,7 +144,7 @@ impl Opening<'_> {
     ) -> Result<Option<Unfinished>, Error> {
         let slot = &self.parts.postgres.slot;
         let Some(unfinished) =
-            unfinished.filter(|unfinished| self.goes_on() && unfinished.slot == slot.aside())
+            unfinished.filter(|unfinished| self.can_resume() && unfinished.slot == slot.aside())
         else {
             return Ok(None);
         };
@@ -168,9 +168,9 @@ impl Opening<'_> {
         temporary: &'k SnapshotSlot,
         position: Option<Position>,
         unfinished: Option<Unfinished>,
-    ) -> Option<Keeper<'k>> {
-        let positions = self.positions.filter(|positions| self.goes_on() && positions.is_on())?;
-        Some(Keeper {
+    ) -> Option<SnapshotProgressStore<'k>> {
+        let positions = self.positions.filter(|positions| self.can_resume() && positions.is_on())?;
+        Some(SnapshotProgressStore {
             positions,
             position: position?,
             slot: &self.parts.postgres.slot,
@@ -185,7 +185,7 @@ impl Opening<'_> {
 
     /// Drops the slot of an interrupted snapshot, which is not needed any more.
     pub(in crate::relay) async fn drop_aside(self, preflight: &Preflight) {
-        if !self.goes_on() {
+        if !self.can_resume() {
             return;
         }
         let slot = &self.parts.postgres.slot;
@@ -199,7 +199,7 @@ impl Opening<'_> {
     }
 
     /// Stores that the snapshot has begun, so that the next start restarts or resumes it.
-    async fn tell_snapshot(
+    async fn report_snapshot(
         self,
         preflight: &Preflight,
         unfinished: Option<Unfinished>,

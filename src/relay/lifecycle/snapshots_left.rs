@@ -3,8 +3,8 @@
 use super::slot_judge::Found;
 use super::slot_start::Opening;
 use crate::relay::origin::Origin;
-use crate::relay::progress::comparison::KeptSnapshots;
-use crate::signal::{Checkpoint, Collection, KeptCheckpoint};
+use crate::relay::progress::comparison::StoredSnapshots;
+use crate::signal::{Checkpoint, Collection, StoredCheckpoint};
 use crate::source_offset::{SourceOffset, UnreadTable};
 
 impl Opening<'_> {
@@ -13,7 +13,7 @@ impl Opening<'_> {
         self,
         found: &mut Found,
         origin: &Origin,
-    ) -> Option<KeptSnapshots> {
+    ) -> Option<StoredSnapshots> {
         let kept = found.snapshots.take();
         let Some(stored) = found.stored.as_ref().filter(|stored| is_newer(stored, kept.as_ref())) else {
             return kept;
@@ -37,11 +37,11 @@ impl Opening<'_> {
         let state = Checkpoint::of(stored.unread.iter().cloned().map(collection));
         // The signals that Debezium has heeded come again when the slot stands before them.
         let heeded = stored.last_commit().unwrap_or_default();
-        Some(KeptSnapshots { origin: origin.clone(), kept: KeptCheckpoint { heeded, state } })
+        Some(StoredSnapshots { origin: origin.clone(), kept: StoredCheckpoint { heeded, state } })
     }
 }
 
-fn is_newer(stored: &SourceOffset, kept: Option<&KeptSnapshots>) -> bool {
+fn is_newer(stored: &SourceOffset, kept: Option<&StoredSnapshots>) -> bool {
     !stored.unread.is_empty() && kept.is_none_or(|kept| stored.furthest() > kept.kept.heeded)
 }
 

@@ -1,3 +1,5 @@
+//! Exactly once: fences the previous producer, reads the last committed transaction, and waits until consumers see it.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! The schedule of heartbeat records: one at each interval, unless the last one is still in flight.
+
 use std::time::{Duration, Instant};
 
 use super::feed::{Feed, Outcome};

@@ -45,7 +45,7 @@ impl<'p> Notifier<'p> {
     }
 
     /// Sends it: to the log at once, to the topic soon.
-    pub(in crate::relay) fn tell(&mut self, notification: Notification, now: Now) {
+    pub(in crate::relay) fn report(&mut self, notification: Notification, now: Now) {
         let id = notification.correlation.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
         if self.log {
             let data: Vec<_> =

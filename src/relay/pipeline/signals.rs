@@ -8,8 +8,8 @@ use crate::connect::NamePatterns;
 use crate::pgoutput::{Begin, ColumnValue, Tuple};
 use crate::relay::options::Options;
 use crate::signal::{
-    Action, Answer, Ask, Blocking, ChunkKey, Incremental, KeptCheckpoint, Notification, ReadRow, Recent,
-    ScanAsk, Scanned, ScannedRow, Sendable, Signal, SignalOptions, SnapshotKind, Values, Watermarks,
+    Action, Answer, Ask, Blocking, ChunkKey, Incremental, Notification, ReadRow, Recent, ScanAsk, Scanned,
+    ScannedRow, Sendable, Signal, SignalOptions, SnapshotKind, StoredCheckpoint, Values, Watermarks,
 };
 use crate::wal::{Lsn, Oid, Xid};
 
@@ -95,7 +95,7 @@ pub(in crate::relay) struct OutgoingRow {
 
 /// A change of the signalling table that may be a signal.
 #[derive(Debug)]
-pub(in crate::relay) enum Said {
+pub(in crate::relay) enum SignalChange {
     /// A row was inserted.
     Row { id: String, kind: String, data: Option<String> },
     /// The row of a watermark was deleted.
@@ -106,7 +106,7 @@ pub(in crate::relay) enum Said {
     Document(String),
 }
 
-impl Said {
+impl SignalChange {
     /// Returns whether it came in a logical message.
     pub(in crate::relay) const fn is_message(&self) -> bool {
         matches!(self, Self::Message { .. } | Self::Document(_))
@@ -119,7 +119,7 @@ impl Signals {
         options: &Options,
         tables: Vec<String>,
         order: &NamePatterns,
-        kept: KeptCheckpoint,
+        kept: StoredCheckpoint,
     ) -> Option<Self> {
         if !options.signals.is_on() {
             return None;
@@ -160,55 +160,55 @@ impl Signals {
     }
 
     /// Returns the signal of a row that was inserted into the signal table.
-    pub(in crate::relay) fn inserted(&self, relation: Oid, row: &Tuple<'_>) -> Option<Said> {
+    pub(in crate::relay) fn inserted(&self, relation: Oid, row: &Tuple<'_>) -> Option<SignalChange> {
         if self.relation != Some(relation) {
             return None;
         }
         let text = |index: usize| text_of(row.columns().get(index)?);
-        Some(Said::Row { id: text(0)?, kind: text(1)?, data: text(2) })
+        Some(SignalChange::Row { id: text(0)?, kind: text(1)?, data: text(2) })
     }
 
     /// Returns the watermark of a row that was deleted from the signal table.
-    pub(in crate::relay) fn deleted(&self, relation: Oid, row: &Tuple<'_>) -> Option<Said> {
+    pub(in crate::relay) fn deleted(&self, relation: Oid, row: &Tuple<'_>) -> Option<SignalChange> {
         if self.relation != Some(relation) || self.options.watermarks != Watermarks::InsertDelete {
             return None;
         }
-        Some(Said::Deleted { id: text_of(row.columns().first()?)? })
+        Some(SignalChange::Deleted { id: text_of(row.columns().first()?)? })
     }
 
     /// Returns whether the stream must wait before this.
-    pub(in crate::relay) fn awaits_rows(&self, said: &Said) -> bool {
+    pub(in crate::relay) fn awaits_rows(&self, said: &SignalChange) -> bool {
         match said {
-            Said::Row { id, kind, .. } => {
+            SignalChange::Row { id, kind, .. } => {
                 kind == "snapshot-window-open" && self.incremental.awaits_rows_at(id)
             }
-            Said::Message { id } => id.ends_with("-open") && self.incremental.awaits_rows_at(id),
-            Said::Deleted { .. } | Said::Document(_) => false,
+            SignalChange::Message { id } => id.ends_with("-open") && self.incremental.awaits_rows_at(id),
+            SignalChange::Deleted { .. } | SignalChange::Document(_) => false,
         }
     }
 
     /// Returns the signal or watermark of a logical message.
-    pub(in crate::relay) fn message(&self, prefix: &str, content: &[u8]) -> Option<Said> {
+    pub(in crate::relay) fn message(&self, prefix: &str, content: &[u8]) -> Option<SignalChange> {
         // A document that is not UTF-8 is no signal either, which is reported where signals are parsed.
         let text = || String::from_utf8_lossy(content).into_owned();
         match prefix {
-            MESSAGE_PREFIX => Some(Said::Message { id: text() }),
-            SIGNAL_PREFIX => Some(Said::Document(text())),
+            MESSAGE_PREFIX => Some(SignalChange::Message { id: text() }),
+            SIGNAL_PREFIX => Some(SignalChange::Document(text())),
             _ => None,
         }
     }
 
     /// Applies a signal or watermark of this transaction, read at `lsn`.
-    pub(in crate::relay) fn heed(&mut self, said: Said, lsn: Lsn, open: Option<Begin>) {
+    pub(in crate::relay) fn apply(&mut self, said: SignalChange, lsn: Lsn, open: Option<Begin>) {
         if open.is_some_and(|open| self.incremental.has_heeded(open.final_lsn)) {
             return;
         }
         let signal = match said {
-            Said::Row { id, kind, data } => Signal::parse(&id, &kind, data.as_deref()),
-            Said::Document(document) => Signal::parse_document(&document),
-            Said::Deleted { id } => return self.close(&id, lsn),
-            Said::Message { id } if id.ends_with("-close") => return self.close(&id, lsn),
-            Said::Message { .. } => return,
+            SignalChange::Row { id, kind, data } => Signal::parse(&id, &kind, data.as_deref()),
+            SignalChange::Document(document) => Signal::parse_document(&document),
+            SignalChange::Deleted { id } => return self.close(&id, lsn),
+            SignalChange::Message { id } if id.ends_with("-close") => return self.close(&id, lsn),
+            SignalChange::Message { .. } => return,
         };
         let signal = match signal {
             Ok(signal) => signal,
@@ -217,14 +217,14 @@ impl Signals {
                 return;
             }
         };
-        tell(&signal);
+        report(&signal);
         match &signal.action {
             Action::CloseWindow => self.close(&signal.id, lsn),
             Action::ExecuteSnapshot(request) if request.kind == SnapshotKind::Blocking => {
                 self.blocking.execute(request, self.incremental.known(), &self.order);
                 self.waits_at = (lsn, open.map(|open| open.xid));
             }
-            _ => self.incremental.heed(&signal),
+            _ => self.incremental.apply(&signal),
         }
     }
 
@@ -346,7 +346,7 @@ fn marked(row: ScannedRow, [before, current]: &[Option<ReadTable>; 2]) -> Option
 }
 
 /// Logs a signal, without its data: a filter may contain values.
-fn tell(signal: &Signal) {
+fn report(signal: &Signal) {
     let id = &signal.id;
     match &signal.action {
         Action::Log(message) => tracing::info!(id, message, "signal: log"),
@@ -360,7 +360,10 @@ fn tell(signal: &Signal) {
         Action::PauseSnapshot => tracing::info!(id, "signal: pause-snapshot"),
         Action::ResumeSnapshot => tracing::info!(id, "signal: resume-snapshot"),
         Action::SchemaChanges => {
-            tracing::info!(id, "signal: schema-changes: nothing to do, the catalog says how tables are");
+            tracing::info!(
+                id,
+                "signal: schema-changes: nothing to do, the tables' descriptions are read from the catalog"
+            );
         }
         Action::OpenWindow | Action::CloseWindow => {}
     }

@@ -1,3 +1,5 @@
+//! Transactions that a process has read and sent, as the next session compares them with the stream.
+
 use crate::transaction::History;
 use crate::wal::{Lsn, PgTimestamp};
 

@@ -9,7 +9,7 @@ use crate::relay::error::Error;
 use crate::relay::origin::Origin;
 use crate::relay::parts::RelayParts;
 use crate::relay::time::clock::Now;
-use crate::signal::KeptCheckpoint;
+use crate::signal::StoredCheckpoint;
 use crate::source_offset::SourceOffset;
 use crate::wal::{Lsn, Oid, PgTimestamp};
 
@@ -58,12 +58,12 @@ pub(in crate::relay) struct FoundSlot<'f> {
 
 /// Progress of incremental snapshots when a position was stored, and its server.
 #[derive(Debug, Clone)]
-pub(in crate::relay) struct KeptSnapshots {
+pub(in crate::relay) struct StoredSnapshots {
     pub(in crate::relay) origin: Origin,
-    pub(in crate::relay) kept: KeptCheckpoint,
+    pub(in crate::relay) kept: StoredCheckpoint,
 }
 
-impl KeptSnapshots {
+impl StoredSnapshots {
     /// Returns whether it covers more of the stream.
     pub(in crate::relay) fn is_newer_than(&self, other: &Self) -> bool {
         (self.origin.timeline, self.kept.heeded) > (other.origin.timeline, other.kept.heeded)
@@ -221,7 +221,7 @@ impl Comparison<'_> {
         &self,
         position: &Position,
         found: FoundSlot<'_>,
-    ) -> Result<Option<KeptSnapshots>, Error> {
+    ) -> Result<Option<StoredSnapshots>, Error> {
         self.recall(position, found.origin, found.database);
         self.with_stop(Some(position), found)?;
         Ok(self.snapshots(position, found.origin, found.database))
@@ -253,7 +253,7 @@ impl Comparison<'_> {
         tracing::warn!(
             slot = %self.slot.name, %from, %to,
             "the slot was moved, and offset.mismatch.strategy trusts it: rows that were written in between are not sent. Without that \
-             option outboxd ends instead, and says how to send them"
+             option outboxd ends instead, and prints how to send them"
         );
     }
 
@@ -288,9 +288,9 @@ impl Comparison<'_> {
         position: &Position,
         origin: &Origin,
         database: Oid,
-    ) -> Option<KeptSnapshots> {
+    ) -> Option<StoredSnapshots> {
         let kept = position.snapshots().filter(|_| self.is_of(position, origin, database))?;
-        Some(KeptSnapshots { origin: position.origin(), kept: kept.clone() })
+        Some(StoredSnapshots { origin: position.origin(), kept: kept.clone() })
     }
 
     /// Returns the part of an unfinished snapshot that the relay of this position had sent.

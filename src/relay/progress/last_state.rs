@@ -1,3 +1,5 @@
+//! Exactly once: reads the state of the slot's last Kafka transaction, without fencing its producer.
+
 use std::sync::Arc;
 use std::time::Duration;
 

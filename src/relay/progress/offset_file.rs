@@ -1,3 +1,5 @@
+//! Debezium's `FileOffsetBackingStore`: a file of serialized Java.
+
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_told() {
+    fn a_folder_that_cannot_be_written_is_reported() {
         // No process may create files there, not even root.
         let path = Path::new("/proc/outboxd-offsets.dat");
         let error = write(path, &key(), "{}".to_owned()).unwrap_err();

@@ -1,3 +1,5 @@
+//! Reads and writes the connector's source offset where Debezium stores it, for the way there and back.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

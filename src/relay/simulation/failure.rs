@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::opening::is_refusal;
-use super::pipe::Kafka;
+use super::kafka::pipe::Kafka;
+use super::postgres::server::Server;
 use super::process::{Process, State};
-use super::server::Server;
+use super::start::opening::is_refusal;
 use super::world::World;
 use crate::error::{Diagnose as _, Exit, chain};
 use crate::kafka;
@@ -20,7 +20,7 @@ use crate::wal::{Lsn, Oid};
 impl<'p> Process<'p> {
     pub(super) fn endure(&mut self, error: &Error, step: Step, world: &mut World<'p>) -> State<'p> {
         let told = || format!("  process {} endures: {}", self.number, chain(error));
-        world.kafka.borrow().truth.tell(told);
+        world.kafka.borrow().truth.report(told);
         let explained = match is_refusal(error) {
             true => self.is_explained(error, world),
             false => is_expected(error) || self.went_back(error, world) || is_of_tables(error, world),
@@ -91,7 +91,7 @@ impl<'p> Process<'p> {
             Error::OtherState { .. } if world.server.went_back > 0 => {
                 let Kafka { cluster, truth, .. } = &mut *world.kafka.borrow_mut();
                 if let Some(coordinator) = &mut cluster.coordinator {
-                    coordinator.begin_anew(truth);
+                    coordinator.start_over(truth);
                 }
                 true
             }

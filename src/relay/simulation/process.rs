@@ -6,15 +6,15 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use super::bug::Bug;
-use super::capture::Capture;
-use super::catalog::CapturedBy;
-use super::client::Client;
-use super::opening::{Causes, DATABASE, DATABASE_OID, Opening};
-use super::pipe::{Kafka, Pipe, Shadow};
-use super::positions::ModelLog;
+use super::kafka::client::Client;
+use super::kafka::pipe::{Kafka, Pipe, Shadow};
+use super::kafka::positions::ModelLog;
+use super::postgres::catalog::CapturedBy;
+use super::rows::table;
 use super::session::{Session, Start};
-use super::table;
-use super::takeover::Takeover;
+use super::start::capture::Capture;
+use super::start::opening::{Causes, DATABASE, DATABASE_OID, Opening};
+use super::start::takeover::Takeover;
 use super::world::World;
 use crate::error::{Class, Diagnose as _, chain};
 use crate::kafka::{self, Deliveries, TransactionFault};
@@ -187,7 +187,7 @@ impl<'p> Process<'p> {
         match self.target.get() {
             Target::Stop => State::Ended,
             Target::Pause => {
-                self.memory.let_go();
+                self.memory.release();
                 State::Paused
             }
             Target::Run | Target::Restart => self.connect(world),
@@ -299,7 +299,7 @@ impl<'p> Process<'p> {
                 }
                 State::Streaming(session)
             }
-            Ok(true) => self.say_goodbye(session, world),
+            Ok(true) => self.end_stream(session, world),
             Err(error) if error.class() == Class::Definite || matches!(error, Error::Kafka(_)) => {
                 let ending = Ending::new(Some(&error), &session.core, Urgency::Now, LIMITS, now);
                 State::Draining(session, error, ending)
@@ -309,12 +309,12 @@ impl<'p> Process<'p> {
     }
 
     /// Sends CopyDone: the server reads everything before it leaves.
-    fn say_goodbye(&mut self, session: Box<Session<'p>>, world: &mut World<'p>) -> State<'p> {
+    fn end_stream(&mut self, session: Box<Session<'p>>, world: &mut World<'p>) -> State<'p> {
         if session.wire.borrow().closed {
             return hang_up(session, super::session::broken());
         }
         let mut kafka = world.kafka.borrow_mut();
-        world.server.hear(&mut kafka.truth);
+        world.server.read_updates(&mut kafka.truth);
         session.wire.borrow_mut().closed = true;
         // A row that waits for its topic does not hold up a stop: then those before it in its transaction come again.
         let flight = &session.core.feed.out.flight;
@@ -415,7 +415,7 @@ impl<'p> Process<'p> {
         let mut kafka = world.kafka.borrow_mut();
         self.clients.iter().for_each(|client| kafka.clients[*client].die());
         drop(kafka);
-        self.deliveries.begin_anew();
+        self.deliveries.discard_reports();
         self.clients = clients(world, &self.deliveries);
     }
 }

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use super::broker::Cluster;
 use super::bug::{Bug, Shows};
-use super::coordinator::Coordinator;
-use super::ddl::{DDL, Ddl};
-use super::pipe::Kafka;
-use super::positions::{PositionTopic, Rights};
+use super::kafka::broker::Cluster;
+use super::kafka::coordinator::Coordinator;
+use super::kafka::pipe::Kafka;
+use super::kafka::positions::{PositionTopic, Rights};
+use super::oracle::truth::Truth;
+use super::postgres::ddl::{DDL, Ddl};
+use super::postgres::server::Server;
+use super::postgres::slot::MEDDLING;
 use super::process::Process;
-use super::server::Server;
-use super::slot::MEDDLING;
-use super::truth::Truth;
 use super::world::{Bench, World};
 use crate::relay::lifecycle::control::Target;
 use crate::relay::options::Guarantee;
@@ -119,7 +119,7 @@ pub(super) fn run(bench: &Bench, seed: u64, bug: Option<Bug>) -> Result<Tally, S
         run.verdict()?;
     }
     run.heal();
-    run.world.kafka.borrow().truth.tell(|| "nothing breaks any more".to_owned());
+    run.world.kafka.borrow().truth.report(|| "nothing breaks any more".to_owned());
     for _ in 0..ROUNDS_MAX {
         if run.is_done() {
             return run.finish();
@@ -278,7 +278,7 @@ impl<'p> Run<'p> {
         } else if self.processes.iter().all(Process::knows_position) {
             positions.revoke();
         }
-        truth.tell(|| format!("positions can be written: {}", positions.is_writable()));
+        truth.report(|| format!("positions can be written: {}", positions.is_writable()));
     }
 
     fn commit(&mut self) {
@@ -296,7 +296,7 @@ impl<'p> Run<'p> {
     fn break_something(&mut self) {
         let Some(fault) = self.world.rng.choice(self.faults.clone()) else { return };
         self.tally.faults += 1;
-        self.world.kafka.borrow().truth.tell(|| format!("fault: {fault:?}"));
+        self.world.kafka.borrow().truth.report(|| format!("fault: {fault:?}"));
         match fault {
             Fault::CrashRelay | Fault::FreezeRelay | Fault::StopRelay | Fault::ForgetTopics => {
                 self.break_relay(fault);
@@ -335,7 +335,7 @@ impl<'p> Run<'p> {
             && let Some(process) = operator.choice(&self.processes)
         {
             let target = if operator.bool() { Target::Pause } else { Target::Restart };
-            self.world.kafka.borrow().truth.tell(|| format!("an operator says {target:?}"));
+            self.world.kafka.borrow().truth.report(|| format!("an operator says {target:?}"));
             process.control.set(target);
             self.tally.told += 1;
         }

@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::bug::Bug;
-use super::capture::Capture;
-use super::catalog::Catalog;
-use super::pipe::{Kafka, Pipe, Shadow};
-use super::positions::ModelLog;
-use super::server::Wire;
-use super::wal::Wal;
-use super::{table, tails};
+use super::kafka::pipe::{Kafka, Pipe, Shadow};
+use super::kafka::positions::ModelLog;
+use super::postgres::catalog::Catalog;
+use super::postgres::server::Wire;
+use super::postgres::wal::Wal;
+use super::rows::table;
+use super::start::capture::Capture;
+use super::start::tails;
 use crate::kafka::Transport;
 use crate::pgoutput::{self, Message, Relation};
 use crate::postgres::{self, ReplicationStream};
@@ -27,7 +28,7 @@ use crate::relay::origin::Origin;
 use crate::relay::pipeline::core;
 use crate::relay::pipeline::core::{Core, Draining, Ending, Event, Reading, Source, Taken, Then, Wanted};
 use crate::relay::pipeline::feed::Feed;
-use crate::relay::progress::position::Keep;
+use crate::relay::progress::position::DuePosition;
 use crate::relay::progress::position_store::PositionWriter;
 use crate::relay::time::clock::Now;
 use crate::replication::{Feedback, ReplicationMessage, StandbyStatusUpdate, XLogData};
@@ -184,7 +185,7 @@ impl<'p> Session<'p> {
         }
     }
 
-    fn keep(&mut self, keep: Option<Keep>) {
+    fn keep(&mut self, keep: Option<DuePosition>) {
         let Some(keep) = keep else { return };
         self.position.write(keep, &mut self.core.positions);
         if self.bug == Some(Bug::ConfirmsBeforeKept) {
@@ -334,7 +335,7 @@ impl Source for Tampered {
                 ReplicationMessage::PrimaryKeepalive(keepalive) => {
                     self.last_keepalive = Some(keepalive.wal_end);
                 }
-                ReplicationMessage::XLogData(data) if passes_over(self.bug, &mut self.last_row, data) => {
+                ReplicationMessage::XLogData(data) if is_skipped(self.bug, &mut self.last_row, data) => {
                     continue;
                 }
                 ReplicationMessage::XLogData(data)
@@ -355,7 +356,7 @@ impl Source for Tampered {
 }
 
 /// Returns whether a planted bug mistakes a row for a repeat.
-fn passes_over(bug: Option<Bug>, last_row: &mut Option<Lsn>, data: &XLogData<'_>) -> bool {
+fn is_skipped(bug: Option<Bug>, last_row: &mut Option<Lsn>, data: &XLogData<'_>) -> bool {
     match data.data.first() {
         Some(b'D') => return bug == Some(Bug::PassesDeletes),
         Some(b'I') => {}

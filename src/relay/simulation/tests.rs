@@ -4,9 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::bug::Bug;
-use super::changes;
+use super::rows::changes;
+use super::rows::table;
 use super::run::{Tally, run};
-use super::table;
 use super::world::Bench;
 use crate::outbox::MessageOutbox;
 use crate::postgres::{Peer, SlotName, SlotOptions, SlotRecovery};

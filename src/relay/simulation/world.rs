@@ -7,9 +7,9 @@ use std::time::Instant;
 use fastrand::Rng;
 
 use super::bug::Bug;
-use super::pipe::Kafka;
-use super::server::Server;
-use super::wal;
+use super::kafka::pipe::Kafka;
+use super::postgres::server::Server;
+use super::postgres::wal;
 use crate::outbox::MessageOutbox;
 use crate::postgres::{SlotOptions, TableFilter};
 use crate::relay::capture::route::Route;

@@ -13,7 +13,7 @@ const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Keeps what was sent of a snapshot in the relay's position, and the WAL that is needed to go on in a slot of its own.
 #[derive(Debug)]
-pub(in crate::relay) struct Keeper<'k> {
+pub(in crate::relay) struct SnapshotProgressStore<'k> {
     pub(in crate::relay) positions: &'k Positions,
     /// Position to write, which marks a snapshot as being sent.
     pub(in crate::relay) position: Position,
@@ -29,7 +29,7 @@ pub(in crate::relay) struct Keeper<'k> {
     pub(in crate::relay) kept: Instant,
 }
 
-impl Keeper<'_> {
+impl SnapshotProgressStore<'_> {
     /// Returns whether another store is due.
     pub(super) fn is_due(&self) -> bool {
         !self.is_off && self.kept.elapsed() >= INTERVAL

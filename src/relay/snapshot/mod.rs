@@ -42,7 +42,7 @@ use crate::telemetry::{Component, Metrics, Status, TablesRead};
 use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
 use crate::wire::READ_BYTES;
 
-pub(super) use keeper::Keeper;
+pub(super) use keeper::SnapshotProgressStore;
 use unacknowledged::Unacknowledged;
 
 /// Interval in which a long snapshot logs its progress.
@@ -135,7 +135,7 @@ impl<'s> Snapshot<'s> {
         mut self,
         tables: &[TableFacts],
         site: &Site<'_>,
-        keeper: Option<&mut Keeper<'_>>,
+        keeper: Option<&mut SnapshotProgressStore<'_>>,
     ) -> Result<u64, Error> {
         let outcome = self.send_rows(tables, site, keeper).await;
         let cause = self.returned(outcome.as_ref().err()).await?;
@@ -147,7 +147,7 @@ impl<'s> Snapshot<'s> {
         &mut self,
         tables: &[TableFacts],
         site: &Site<'_>,
-        keeper: Option<&mut Keeper<'_>>,
+        keeper: Option<&mut SnapshotProgressStore<'_>>,
     ) -> Result<(), Error> {
         let filter = &self.parts.tables;
         // Debezium counts the signalling table among them, and does not read it.
@@ -176,7 +176,7 @@ impl<'s> Snapshot<'s> {
             self.notify(SnapshotStatus::Completed, Vec::new());
             self.send_notifications().await?;
         }
-        self.tell_tables(TablesRead { is_complete: true, ..self.read });
+        self.report_tables(TablesRead { is_complete: true, ..self.read });
         self.take(Message::Commit(Commit { commit_lsn: self.at, end_lsn: self.at, commit_time }))
     }
 
@@ -194,7 +194,7 @@ impl<'s> Snapshot<'s> {
             self.end_parcel().await?;
         }
         self.settle().await?;
-        self.tell_tables(TablesRead { remaining: 0, rows: self.rows, ..self.read });
+        self.report_tables(TablesRead { remaining: 0, rows: self.rows, ..self.read });
         Ok(())
     }
 
@@ -233,7 +233,7 @@ impl<'s> Snapshot<'s> {
             Some(_) => columns.iter().map(read_whole).collect(),
             None => selected::of_table(columns, names).cloned().collect(),
         };
-        selected::tell_others(table, columns, names);
+        selected::report_others(table, columns, names);
         if let Some(selected) = Selected::new(&shown, names) {
             self.selected.insert(table.oid, selected);
         }
@@ -260,7 +260,7 @@ impl<'s> Snapshot<'s> {
         loop {
             let now = Now::read();
             let turn = self.core.turn(now, mem::take(&mut event), Wanted::Stream, &mut next)?;
-            self.tell(&turn, now);
+            self.report(&turn, now);
             if let Some(need) = turn.need {
                 self.answer = Some(ask(&self.resolver, need));
             }
@@ -312,7 +312,7 @@ impl<'s> Snapshot<'s> {
         loop {
             let now = Now::read();
             let Drain { obstacle, then, .. } = ending.turn(&mut self.core, now)?;
-            self.tell_kafka(obstacle.as_deref(), now);
+            self.report_kafka(obstacle.as_deref(), now);
             self.status.tick_idle(now.instant);
             match then {
                 Draining::Wait => {}
@@ -327,15 +327,15 @@ impl<'s> Snapshot<'s> {
         self.core.feed.take(self.at, message, Now::read()).map(drop)
     }
 
-    fn tell(&mut self, turn: &Turn, now: Now) {
+    fn report(&mut self, turn: &Turn, now: Now) {
         if turn.ticked || turn.obstacle.is_some() {
-            self.tell_kafka(turn.obstacle.as_deref(), now);
+            self.report_kafka(turn.obstacle.as_deref(), now);
             self.status.tick_idle(now.instant);
-            self.tell_tables(TablesRead { rows: self.rows, ..self.read });
+            self.report_tables(TablesRead { rows: self.rows, ..self.read });
         }
     }
 
-    fn tell_kafka(&self, obstacle: Option<&str>, now: Now) {
+    fn report_kafka(&self, obstacle: Option<&str>, now: Now) {
         match obstacle {
             Some(reason) => self.status.down(Component::Kafka, reason, now.instant),
             None => self.status.up(Component::Kafka, now.instant),
@@ -343,7 +343,7 @@ impl<'s> Snapshot<'s> {
     }
 
     /// Reports the progress: to the status each time, and to the log now and then.
-    fn tell_tables(&mut self, read: TablesRead) {
+    fn report_tables(&mut self, read: TablesRead) {
         self.read = read;
         let now = Instant::now();
         self.status.read_tables(read, now);

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_tells_where_it_stands_also_when_tables_are_read_at_once() {
+    fn each_row_has_its_place_also_when_tables_are_read_at_once() {
         use Marker::{First, FirstInDataCollection, Last, LastInDataCollection, True};
         let cases = [
             (vec![1], vec![(0, Some(3)), (0, None)], vec![(0, First), (0, True), (0, Last)]),

@@ -17,11 +17,11 @@ const BATCH_BYTES: usize = 256 << 10;
 pub(super) struct Report {
     pub(super) reader: usize,
     pub(super) piece: Piece,
-    pub(super) said: Said,
+    pub(super) report: PieceReport,
 }
 
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum PieceReport {
     /// The piece's rows have these columns.
     Columns(Vec<String>),
     Rows(RowBatch),
@@ -41,12 +41,12 @@ pub(super) struct Readers {
 impl Readers {
     /// Starts these readers, which then wait for orders.
     pub(super) fn start(readers: Vec<SnapshotReader>) -> Self {
-        let (tell, reports) = mpsc::channel(readers.len().max(1));
+        let (sender, reports) = mpsc::channel(readers.len().max(1));
         let (mut tasks, mut orders) = (JoinSet::new(), Vec::new());
         for (number, reader) in readers.into_iter().enumerate() {
             let (order, ordered) = mpsc::channel(1);
             orders.push(order);
-            tasks.spawn(read_all(number, reader, ordered, tell.clone()));
+            tasks.spawn(read_all(number, reader, ordered, sender.clone()));
         }
         Self { orders, reports, _tasks: tasks }
     }
@@ -72,51 +72,51 @@ async fn read_all(
     number: usize,
     mut reader: SnapshotReader,
     mut ordered: mpsc::Receiver<(Piece, String)>,
-    tell: mpsc::Sender<Report>,
+    reports: mpsc::Sender<Report>,
 ) {
     while let Some((piece, statement)) = ordered.recv().await {
-        let teller = Teller { reader: number, piece, tell: &tell };
-        let said = match read(&mut reader, &statement, &teller).await {
-            Ok(()) => Said::End,
-            Err(error) => Said::Failed(error),
+        let reporter = Reporter { reader: number, piece, reports: &reports };
+        let report = match read(&mut reader, &statement, &reporter).await {
+            Ok(()) => PieceReport::End,
+            Err(error) => PieceReport::Failed(error),
         };
-        teller.say(said).await;
+        reporter.send(report).await;
     }
 }
 
-struct Teller<'t> {
+struct Reporter<'t> {
     reader: usize,
     piece: Piece,
-    tell: &'t mpsc::Sender<Report>,
+    reports: &'t mpsc::Sender<Report>,
 }
 
-impl Teller<'_> {
+impl Reporter<'_> {
     /// Waits until there is room for it.
-    async fn say(&self, said: Said) {
+    async fn send(&self, report: PieceReport) {
         // The receiver is gone when the snapshot was given up.
-        self.tell.send(Report { reader: self.reader, piece: self.piece, said }).await.ok();
+        self.reports.send(Report { reader: self.reader, piece: self.piece, report }).await.ok();
     }
 }
 
 async fn read(
     reader: &mut SnapshotReader,
     statement: &str,
-    teller: &Teller<'_>,
+    reporter: &Reporter<'_>,
 ) -> Result<(), postgres::Error> {
     reader.select(statement).await?;
     let mut batch = RowBatch::default();
     loop {
         match reader.next().await? {
-            SnapshotRow::Columns(names) => teller.say(Said::Columns(names)).await,
+            SnapshotRow::Columns(names) => reporter.send(PieceReport::Columns(names)).await,
             SnapshotRow::Row(row) => {
                 batch.push(&row);
                 if batch.len() >= BATCH_ROWS || batch.bytes() >= BATCH_BYTES {
-                    teller.say(Said::Rows(std::mem::take(&mut batch))).await;
+                    reporter.send(PieceReport::Rows(std::mem::take(&mut batch))).await;
                 }
             }
             SnapshotRow::End => {
                 if batch.len() > 0 {
-                    teller.say(Said::Rows(batch)).await;
+                    reporter.send(PieceReport::Rows(batch)).await;
                 }
                 return Ok(());
             }

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 
 use tokio::time::sleep_until;
 
-use super::keeper::Keeper;
+use super::keeper::SnapshotProgressStore;
 use super::plan::{Ended, LastRow, Piece, Pieces, Plan};
-use super::reading::{Readers, Report, Said};
+use super::reading::{PieceReport, Readers, Report};
 use super::{LOOK_INTERVAL, NextRow, Site, Snapshot, full_name};
 use crate::connect::column::ColumnDescription;
 use crate::connect::java::hash_map::{Made, in_order};
@@ -76,7 +76,7 @@ impl Snapshot<'_> {
         tables: &[&TableFacts],
         captured: String,
         readers: Vec<SnapshotReader>,
-        mut keeper: Option<&mut Keeper<'_>>,
+        mut keeper: Option<&mut SnapshotProgressStore<'_>>,
     ) -> Result<(), Error> {
         let before = keeper.as_ref().map(|keeper| keeper.before.clone()).unwrap_or_default();
         let mut work = self.divide(tables, readers, before, keeper.is_some()).await?;
@@ -84,11 +84,11 @@ impl Snapshot<'_> {
             self.order(&mut work, reader).await?;
         }
         while work.plan.is_running() {
-            let Report { reader, piece, said } = self.hear(&mut work.readers).await?;
-            match said {
-                Said::Columns(names) => self.bind_once(&mut work, piece, &names)?,
-                Said::Rows(batch) => self.send_batch(&mut work, piece, &batch).await?,
-                Said::End => {
+            let Report { reader, piece, report } = self.next_report(&mut work.readers).await?;
+            match report {
+                PieceReport::Columns(names) => self.bind_once(&mut work, piece, &names)?,
+                PieceReport::Rows(batch) => self.send_batch(&mut work, piece, &batch).await?,
+                PieceReport::End => {
                     self.end_piece(&mut work, piece, &captured).await?;
                     self.order(&mut work, reader).await?;
                     if let Some(keeper) = keeper.as_mut().filter(|keeper| keeper.is_due()) {
@@ -96,9 +96,9 @@ impl Snapshot<'_> {
                         keeper.keep(work.sent()).await;
                     }
                 }
-                Said::Failed(error) => return Err(error.into()),
+                PieceReport::Failed(error) => return Err(error.into()),
             }
-            self.tell_tables(work.plan.tally());
+            self.report_tables(work.plan.tally());
         }
         Ok(())
     }
@@ -197,7 +197,7 @@ impl Snapshot<'_> {
     }
 
     /// Returns the next report of a connection. Delivery reports of Kafka are handled meanwhile.
-    async fn hear(&mut self, readers: &mut Readers) -> Result<Report, Error> {
+    async fn next_report(&mut self, readers: &mut Readers) -> Result<Report, Error> {
         loop {
             let event = tokio::select! {
                 biased;
@@ -222,7 +222,7 @@ impl Snapshot<'_> {
         let now = Now::read();
         let mut nothing = NextRow { at: self.at, table: Oid(0), row: None };
         let turn = self.core.turn(now, event, Wanted::Stream, &mut nothing)?;
-        self.tell(&turn, now);
+        self.report(&turn, now);
         if let Some(need) = turn.need {
             self.answer = Some(ask(&self.resolver, need));
         }

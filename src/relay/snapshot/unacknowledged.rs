@@ -108,7 +108,7 @@ impl Snapshot<'_> {
             kept.push(table, row);
         }
         let sent = self.send_counted(table, row).await;
-        self.go_on(sent).await?;
+        self.resume(sent).await?;
         if self.kept.as_ref().is_some_and(|kept| kept.open_rows() >= PARCEL_ROWS) {
             self.end_parcel().await?;
         }
@@ -133,7 +133,7 @@ impl Snapshot<'_> {
             return Ok(());
         }
         while let failed @ Err(_) = self.drain().await {
-            self.go_on(failed).await?;
+            self.resume(failed).await?;
         }
         if let Some(kept) = &mut self.kept {
             kept.clear();
@@ -143,7 +143,7 @@ impl Snapshot<'_> {
 
     /// Sends the stored rows again, repeatedly as long as Kafka refuses records that can go to the
     /// dead-letter topic.
-    async fn go_on(&mut self, mut sent: Result<(), Error>) -> Result<(), Error> {
+    async fn resume(&mut self, mut sent: Result<(), Error>) -> Result<(), Error> {
         while let Err(failure) = sent {
             let Some(mut kept) = self.kept.take() else { return Err(failure) };
             self.begin_again(failure, &mut kept).await?;
@@ -184,7 +184,7 @@ impl Snapshot<'_> {
         let replaced = self.parts.producer.replace()?;
         self.answer = None;
         let mut core = new_core(self.parts, self.resolver.metrics, self.at);
-        core.feed.go_on_from(&mut self.core.feed, kept.acknowledged())?;
+        core.feed.continue_from(&mut self.core.feed, kept.acknowledged())?;
         self.core = core;
         // Its end waits for its threads.
         let ended = spawn_blocking(move || replaced.end()).await;

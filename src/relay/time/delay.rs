@@ -12,6 +12,6 @@ pub(in crate::relay) async fn wait(length: Duration, key: &str, status: &Status)
     if length.is_zero() {
         return;
     }
-    tracing::info!(seconds = length.as_secs_f64(), "waiting, as {key} says");
+    tracing::info!(seconds = length.as_secs_f64(), "waiting for {key}");
     alive(status, sleep(length)).await;
 }

@@ -1,3 +1,5 @@
+//! Long waits that still show the service manager that the process lives.
+
 use std::pin::pin;
 use std::time::{Duration, Instant};
 

@@ -7,7 +7,7 @@ use crate::wal::Lsn;
 
 /// A checkpoint in stored form, for a later session or another process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct KeptCheckpoint {
+pub(crate) struct StoredCheckpoint {
     /// The LSN before which the signals of all transactions are included: they are ignored when they come
     /// again.
     pub(crate) heeded: Lsn,
@@ -19,7 +19,7 @@ pub(crate) struct KeptCheckpoint {
 /// have other parts.
 const BYTES_MAX: usize = 256 << 10;
 
-impl KeptCheckpoint {
+impl StoredCheckpoint {
     /// Reports whether the checkpoint fits in a record.
     pub(crate) fn fits(&self) -> bool {
         serde_json::to_vec(self).is_ok_and(|bytes| bytes.len() <= BYTES_MAX)
@@ -172,10 +172,10 @@ mod tests {
             r#"{"heeded":"0/10","queue":[{"table":"public.a","filter":"x > 1","surrogate_key":"y","correlation":"s-1"},{"table":"public.b"}],"sent":["7",null],"end":["900",null],"columns":["id 23","v 25"],"scanned":7,"chunks":2,"total":900,"correlation":"s-1","paused":true}"#,
         ];
         for text in written {
-            let kept: KeptCheckpoint = serde_json::from_str(text).unwrap();
+            let kept: StoredCheckpoint = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::to_string(&kept).unwrap(), text);
         }
-        let kept: KeptCheckpoint = serde_json::from_str(written[1]).unwrap();
+        let kept: StoredCheckpoint = serde_json::from_str(written[1]).unwrap();
         assert!(kept.state.is_running() && kept.heeded == Lsn::new(16));
         assert_eq!(kept.state.sent, Some(vec![Some("7".to_owned()), None]));
     }

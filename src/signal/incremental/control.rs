@@ -22,7 +22,7 @@ impl Incremental {
         if self.state.is_running() && !self.state.paused {
             self.state.paused = true;
             let tables = self.state.tables();
-            self.tell(SnapshotStatus::Paused, vec![(TABLES, tables)]);
+            self.report(SnapshotStatus::Paused, vec![(TABLES, tables)]);
         }
     }
 
@@ -30,7 +30,7 @@ impl Incremental {
         if self.state.is_running() && self.state.paused {
             self.state.paused = false;
             let tables = self.state.tables();
-            self.tell(SnapshotStatus::Resumed, vec![(TABLES, tables)]);
+            self.report(SnapshotStatus::Resumed, vec![(TABLES, tables)]);
             if self.stage == Stage::Idle {
                 self.start_chunk();
             }
@@ -55,7 +55,7 @@ impl Incremental {
             self.state.forget_place();
         }
         tracing::info!(tables = stopped.join(","), "the incremental snapshot was stopped");
-        self.tell(SnapshotStatus::Aborted, vec![(TABLES, stopped.join(","))]);
+        self.report(SnapshotStatus::Aborted, vec![(TABLES, stopped.join(","))]);
         if !self.state.is_running() {
             self.state.correlation = None;
         }

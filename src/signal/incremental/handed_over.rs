@@ -1,4 +1,4 @@
-use super::{Checkpoint, Incremental, KeptCheckpoint};
+use super::{Checkpoint, Incremental, StoredCheckpoint};
 use crate::signal::ChunkKey;
 use crate::wal::Lsn;
 
@@ -52,9 +52,9 @@ impl Incremental {
 
     /// Returns the checkpoint of the rows that were produced. `open` is the commit LSN of the open
     /// transaction of the stream, whose signals are not included and are executed when it comes again.
-    pub(crate) fn handed_over(&self, open: Option<Lsn>) -> KeptCheckpoint {
+    pub(crate) fn handed_over(&self, open: Option<Lsn>) -> StoredCheckpoint {
         let HandedOver { chunk, heeded, .. } = &self.handed_over;
         let state = chunk.as_ref().unwrap_or_else(|| self.checkpoints.last()).clone();
-        KeptCheckpoint { heeded: open.unwrap_or_default().max(*heeded), state }
+        StoredCheckpoint { heeded: open.unwrap_or_default().max(*heeded), state }
     }
 }

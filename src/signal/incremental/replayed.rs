@@ -97,10 +97,10 @@ mod tests {
 
     impl World {
         fn new(log: Vec<Transaction>, replayed: usize) -> Self {
-            let mut snapshot = Incremental::new(2, false, new_id, KeptCheckpoint::default());
+            let mut snapshot = Incremental::new(2, false, new_id, StoredCheckpoint::default());
             snapshot.know(TABLE.to_owned());
             let data = format!(r#"{{"data-collections":["{TABLE}"]}}"#);
-            snapshot.heed(&Signal::parse("s", "execute-snapshot", Some(&data)).unwrap());
+            snapshot.apply(&Signal::parse("s", "execute-snapshot", Some(&data)).unwrap());
             let mut world = Self {
                 snapshot,
                 log,
@@ -191,7 +191,7 @@ mod tests {
             let Transaction { key, value } = self.log[self.sent];
             self.sent += 1;
             self.snapshot.changed(TABLE, &vec![Some(vec![key])]);
-            self.tell(key, value, self.sent);
+            self.report(key, value, self.sent);
             self.snapshot.commit(end_of(self.sent));
             self.close();
         }
@@ -203,11 +203,11 @@ mod tests {
                 let value = String::from_utf8(row.values[0].clone().unwrap()).unwrap().parse().unwrap();
                 // The newest transaction with this value.
                 let place = self.log.iter().rposition(|it| it.key == key && it.value == Some(value));
-                self.tell(key, Some(value), place.unwrap() + 1);
+                self.report(key, Some(value), place.unwrap() + 1);
             }
         }
 
-        fn tell(&mut self, key: u8, value: Option<u32>, place: usize) {
+        fn report(&mut self, key: u8, value: Option<u32>, place: usize) {
             match value {
                 Some(value) => drop(self.consumer.insert(key, value)),
                 None => drop(self.consumer.remove(&key)),

@@ -8,7 +8,7 @@ use crate::signal::notification::{Aggregate, Notification, SnapshotStatus};
 pub(super) const TABLES: &str = "data_collections";
 
 impl Incremental {
-    pub(super) fn tell_progress(&mut self) {
+    pub(super) fn report_progress(&mut self) {
         let text = |key: &Option<ChunkKey>| {
             let parts = key.iter().flatten().map(|part| part.as_deref().unwrap_or("<null>"));
             parts.collect::<Vec<_>>().join(",")
@@ -26,10 +26,10 @@ impl Incremental {
             data.push(("total_chunks", total.div_ceil(rows).to_string()));
             data.push(("total_rows", total.to_string()));
         }
-        self.tell(SnapshotStatus::InProgress, data);
+        self.report(SnapshotStatus::InProgress, data);
     }
 
-    pub(super) fn tell_scan(&mut self, status: &str) {
+    pub(super) fn report_scan(&mut self, status: &str) {
         let Some(front) = self.state.queue.front() else { return };
         let mut data = vec![(TABLES, self.state.tables()), ("scanned_collection", front.table.clone())];
         data.push(("status", status.to_owned()));
@@ -37,10 +37,10 @@ impl Incremental {
             data.push(("total_rows", total.to_string()));
         }
         data.push(("total_rows_scanned", self.state.scanned.to_string()));
-        self.tell(SnapshotStatus::TableScanCompleted, data);
+        self.report(SnapshotStatus::TableScanCompleted, data);
     }
 
-    pub(super) fn tell(&mut self, status: SnapshotStatus, data: Vec<(&'static str, String)>) {
+    pub(super) fn report(&mut self, status: SnapshotStatus, data: Vec<(&'static str, String)>) {
         if self.tells {
             let (correlation, aggregate) = (self.state.correlation.clone(), Aggregate::IncrementalSnapshot);
             self.notifications.push_back(Notification { correlation, aggregate, status, data });

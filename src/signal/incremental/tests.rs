@@ -47,15 +47,15 @@ proptest! {
         rows in prop::collection::btree_map(0_u8..12, 1_u32..99, 0..8),
         steps in prop::collection::vec(step(), 0..120),
     ) {
-        let mut world = World::new(rows, KeptCheckpoint::default());
-        world.snapshot.heed(&signal("execute-snapshot", EXECUTE));
+        let mut world = World::new(rows, StoredCheckpoint::default());
+        world.snapshot.apply(&signal("execute-snapshot", EXECUTE));
         world.snapshot.commit(Lsn::new(1));
         for step in steps {
             match step {
                 Step::Write { key, value, slowly } => world.write(key, value, slowly),
                 Step::Show => world.show(),
                 Step::Act => world.act(),
-                Step::Hear => world.hear(),
+                Step::Hear => world.receive(),
                 Step::Stream => world.stream(),
                 Step::Lose => world.lose(),
                 Step::Rekey => world.is_rekeyed = !world.is_rekeyed,
@@ -82,7 +82,7 @@ struct Transactions {
     open: Option<Lsn>,
     sent: Vec<String>,
     committed: Vec<String>,
-    kept: KeptCheckpoint,
+    kept: StoredCheckpoint,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -101,7 +101,7 @@ impl Transactions {
         match what {
             Happens::Act if self.rows.is_empty() && self.waiting.is_none() => self.world.act(),
             Happens::Act => {}
-            Happens::Hear => self.world.hear(),
+            Happens::Hear => self.world.receive(),
             Happens::Stream => self.stream(),
             Happens::Take if self.waiting.is_none() => {
                 self.waiting = self.rows.pop_front();
@@ -161,8 +161,8 @@ proptest! {
         steps in prop::collection::vec(happens(), 0..200),
     ) {
         let mut expected: Vec<_> = rows.keys().map(u8::to_string).collect();
-        let mut world = World::new(rows, KeptCheckpoint::default());
-        world.snapshot.heed(&signal("execute-snapshot", EXECUTE));
+        let mut world = World::new(rows, StoredCheckpoint::default());
+        world.snapshot.apply(&signal("execute-snapshot", EXECUTE));
         world.snapshot.commit(Lsn::new(1));
         let kept = world.snapshot.handed_over(None);
         let (sent, committed) = (Vec::new(), Vec::new());
@@ -183,11 +183,11 @@ proptest! {
 /// A chunk is read to its end before a stop is executed; a crash may come first.
 #[test]
 fn a_stop_that_waits_is_kept() {
-    let mut world = World::new((1..=3).map(|key| (key, 0)).collect(), KeptCheckpoint::default());
-    world.snapshot.heed(&signal("execute-snapshot", EXECUTE));
+    let mut world = World::new((1..=3).map(|key| (key, 0)).collect(), StoredCheckpoint::default());
+    world.snapshot.apply(&signal("execute-snapshot", EXECUTE));
     world.snapshot.commit(Lsn::new(1));
     world.act();
-    world.snapshot.heed(&signal("stop-snapshot", "{}"));
+    world.snapshot.apply(&signal("stop-snapshot", "{}"));
     world.snapshot.commit(Lsn::new(5));
     assert!(world.snapshot.state.is_running());
     for kept in [world.snapshot.at(Lsn::new(5), 0), world.snapshot.handed_over(None)] {
@@ -197,9 +197,9 @@ fn a_stop_that_waits_is_kept() {
 }
 
 #[test]
-fn a_snapshot_tells_how_far_it_is() {
-    let mut world = World::new((1..=3).map(|key| (key, 0)).collect(), KeptCheckpoint::default());
-    world.snapshot.heed(&signal("execute-snapshot", r#"{"data-collections":["public.a","public.b"]}"#));
+fn a_snapshot_reports_how_far_it_is() {
+    let mut world = World::new((1..=3).map(|key| (key, 0)).collect(), StoredCheckpoint::default());
+    world.snapshot.apply(&signal("execute-snapshot", r#"{"data-collections":["public.a","public.b"]}"#));
     world.finish();
     use SnapshotStatus::{CollectionsResolved, Completed, InProgress, Started, TableScanCompleted};
     let expected = [
@@ -218,20 +218,20 @@ fn a_snapshot_tells_how_far_it_is() {
 
 #[test]
 fn a_snapshot_is_paused_resumed_and_stopped() {
-    let mut world = World::new((1..=9).map(|key| (key, 0)).collect(), KeptCheckpoint::default());
-    world.snapshot.heed(&signal("stop-snapshot", "{}"));
-    world.snapshot.heed(&signal("execute-snapshot", EXECUTE));
-    world.snapshot.heed(&signal("pause-snapshot", "{}"));
+    let mut world = World::new((1..=9).map(|key| (key, 0)).collect(), StoredCheckpoint::default());
+    world.snapshot.apply(&signal("stop-snapshot", "{}"));
+    world.snapshot.apply(&signal("execute-snapshot", EXECUTE));
+    world.snapshot.apply(&signal("pause-snapshot", "{}"));
     for _ in 0..100 {
         world.act();
-        world.hear();
+        world.receive();
         world.stream();
     }
     // The chunk in progress is finished.
     assert_eq!(world.consumer.len(), 2);
-    world.snapshot.heed(&signal("resume-snapshot", "{}"));
+    world.snapshot.apply(&signal("resume-snapshot", "{}"));
     world.act();
-    world.snapshot.heed(&signal("stop-snapshot", r#"{"data-collections":["public.a"]}"#));
+    world.snapshot.apply(&signal("stop-snapshot", r#"{"data-collections":["public.a"]}"#));
     world.finish();
     assert_eq!(world.consumer.len(), 4);
     use SnapshotStatus::{Aborted, CollectionsResolved, InProgress, Paused, Resumed, Started};
@@ -242,12 +242,12 @@ fn a_snapshot_is_paused_resumed_and_stopped() {
 }
 
 #[test]
-fn rows_whose_changes_tell_no_key_are_read_again() {
-    let mut world = World::new((1..=2).map(|key| (key, 0)).collect(), KeptCheckpoint::default());
-    world.snapshot.heed(&signal("execute-snapshot", EXECUTE));
+fn rows_whose_changes_have_no_key_are_read_again() {
+    let mut world = World::new((1..=2).map(|key| (key, 0)).collect(), StoredCheckpoint::default());
+    world.snapshot.apply(&signal("execute-snapshot", EXECUTE));
     for _ in 0..4 {
         world.act();
-        world.hear();
+        world.receive();
     }
     world.snapshot.changed_unknown(TABLE);
     world.finish();

@@ -51,7 +51,7 @@ pub(super) fn signal(kind: &str, data: &str) -> Signal {
 }
 
 impl World {
-    pub(super) fn new(rows: Rows, state: KeptCheckpoint) -> Self {
+    pub(super) fn new(rows: Rows, state: StoredCheckpoint) -> Self {
         Self {
             snapshot: Incremental::new(2, true, id, state),
             visible: rows,
@@ -145,7 +145,7 @@ impl World {
         })
     }
 
-    pub(super) fn hear(&mut self) {
+    pub(super) fn receive(&mut self) {
         if let Some(answer) = self.answer.take() {
             self.snapshot.answer(answer, &self.sent);
         }
@@ -191,7 +191,7 @@ impl World {
         self.show();
         for _ in 0..10_000 {
             self.act();
-            self.hear();
+            self.receive();
             self.stream();
         }
         assert!(!self.snapshot.state.is_running(), "{:?}", self.snapshot);

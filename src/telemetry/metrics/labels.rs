@@ -130,7 +130,7 @@ pub enum DeathCause {
     TooLarge,
     /// Kafka has no such topic.
     NoTopic,
-    /// Kafka does not take it as it is: no such partition, a timestamp out of bounds, no key for a compacted topic.
+    /// Kafka refuses it: no such partition, a timestamp out of bounds, no key for a compacted topic.
     Invalid,
     /// An earlier event of its key went there.
     Key,

@@ -74,7 +74,7 @@ impl Metrics {
     }
 
     /// Counts a note about a table that is not logged: there are too many.
-    pub fn note_left_out(&self) {
+    pub fn count_dropped_note(&self) {
         self.series().notes_left_out.inc();
     }
 
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_that_does_not_go_on_gets_older() {
+    fn a_snapshot_that_does_not_continue_gets_older() {
         let start = Instant::now();
         let status = Status::new(Limits::default(), start);
         let read = |remaining, rows| TablesRead { tables: 2, remaining, rows, ..TablesRead::default() };

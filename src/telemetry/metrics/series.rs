@@ -226,7 +226,7 @@ impl Series {
         );
         registry.register(
             "dead_letter_keys_held",
-            "Keys whose events become dead letters, because one of theirs has",
+            "Keys whose events become dead letters because an earlier event of the key did",
             self.held_keys.clone(),
         );
         registry.register(

@@ -51,7 +51,7 @@ pub(crate) struct Overview {
     pub(crate) snapshot: Option<SnapshotView>,
     /// Since the process started, without reasons that did not occur.
     pub(crate) dead_letters: Vec<DeadLetters>,
-    /// Keys whose events become dead letters, because one of theirs has.
+    /// Keys whose events become dead letters because an earlier event of the key did.
     #[serde(default)]
     pub(crate) held_keys: u64,
     /// As the dead letters.

@@ -61,10 +61,11 @@ fn worst_first(mut problems: Vec<Problem>) -> Vec<Problem> {
 
 const MAKE_ROOM: &str =
     "to gain time: ALTER SYSTEM SET max_slot_wal_keep_size = '…'; SELECT pg_reload_conf();";
-const OTHER_TABLES: &str = "give both the same tables, or this one a slot of its own: slot.name, publication.name, name. Rows that the other has passed \
-                            over are not sent any more by it: outboxd verify -c FILE names them";
-const LATE_POSITION: &str = "see that the brokers take records; the log says why they do not take this one";
-const WAITS: &str = "if it lasts, outboxd check -c FILE says what is missing; outboxd tries again by itself";
+const OTHER_TABLES: &str = "give both the same tables, or this one a slot of its own: slot.name, publication.name, name. The other instance no \
+                            longer sends rows that it has skipped: outboxd verify -c FILE lists them";
+const LATE_POSITION: &str =
+    "check that the brokers accept records; the log has the reason for which they refuse this one";
+const WAITS: &str = "if it lasts, outboxd check -c FILE names what is missing; outboxd retries by itself";
 const STALLED: &str =
     "/livez fails: what supervises the process should restart it. If it comes back, report it with the log";
 
@@ -75,7 +76,7 @@ fn watch(what: String, cure: &str) -> Problem {
 fn other_tables(state: &Snapshot) -> Option<Problem> {
     let tables = Some(&state.holder_lacks).filter(|tables| !tables.is_empty())?.join(", ");
     Some(watch(
-        format!("the outboxd that has the slot does not capture {tables}: it passes over the rows"),
+        format!("the outboxd that has the slot does not capture {tables}: it skips the rows"),
         OTHER_TABLES,
     ))
 }
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_of_kafka_is_told_after_a_few_seconds_and_once() {
+    fn silence_of_kafka_is_reported_after_a_few_seconds_and_once() {
         use std::time::Duration;
 
         use crate::telemetry::status::Progress;
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn new_tables_that_are_not_published_are_told_with_the_statement() {
+    fn new_tables_that_are_not_published_are_reported_with_the_statement() {
         let status = Status::streaming(Instant::now());
         let told = |tables: usize| {
             let tables: Vec<_> = (0..tables).map(|number| format!("\"public\".\"t{number}\"")).collect();
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catalog_that_cannot_be_looked_at_is_told_while_rows_stream() {
+    fn a_catalog_that_cannot_be_looked_at_is_reported_while_rows_stream() {
         let start = Instant::now();
         let status = Status::streaming(start);
         status.seen(CatalogLook::Publication, start);
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_is_first_and_each_has_its_cure() {
+    fn the_worst_is_first_and_each_has_its_fix() {
         let now = Instant::now();
         let status = Status::streaming(now);
         status.warn("a table has another name".to_owned());
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_cured_is_first() {
+    fn what_can_be_fixed_is_first() {
         let now = Instant::now();
         let status = Status::streaming(now);
         status.enter(Phase::Connecting);

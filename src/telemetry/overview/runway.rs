@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_hour_is_told_in_minutes_and_seconds() {
+    fn the_last_hour_is_reported_in_minutes_and_seconds() {
         // At 1,000 bytes a second.
         let cases = [
             (1_000, "1 s"),

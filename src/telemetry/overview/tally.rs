@@ -125,10 +125,10 @@ const fn words(cause: DeathCause) -> &'static str {
     match cause {
         DeathCause::Reading => "a column cannot be read",
         DeathCause::Routing => "no topic, no partition or no timestamp",
-        DeathCause::Conversion => "a converter does not take it",
+        DeathCause::Conversion => "a converter refuses it",
         DeathCause::TooLarge => "too large for Kafka",
         DeathCause::NoTopic => "there is no such topic",
-        DeathCause::Invalid => "Kafka does not take it as it is",
+        DeathCause::Invalid => "Kafka refuses it",
         DeathCause::Key => "behind another dead letter of its key",
     }
 }
@@ -147,7 +147,7 @@ mod tests {
     use crate::telemetry::ConfigInfo;
 
     #[test]
-    fn what_did_not_occur_is_not_told() {
+    fn what_did_not_occur_is_not_reported() {
         let metrics = Metrics::new(&ConfigInfo::default());
         assert!(dead_letters(&metrics).is_empty() && not_sent(&metrics).is_empty());
         metrics.dead_letter(DeathCause::TooLarge);

@@ -154,7 +154,7 @@ impl Status {
             }
             state.started |= matches!(phase, Phase::Streaming | Phase::StandingBy(_));
             if phase == Phase::Paused {
-                state.let_go();
+                state.release();
             }
             if matches!(phase, Phase::StandingBy(_)) {
                 state.progress.position_waits = None;
@@ -305,10 +305,10 @@ impl Snapshot {
     }
 
     /// Resets the conditions: PostgreSQL is not queried any more, and nothing is in flight to Kafka.
-    fn let_go(&mut self) {
+    fn release(&mut self) {
         (self.postgres, self.slot) = (Condition::Unknown, Condition::Unknown);
         (self.slot_report, self.slot_cure, self.snapshot_waits) = (None, None, None);
-        self.progress.let_go();
+        self.progress.release();
     }
 
     fn condition_mut(&mut self, component: Component) -> &mut Condition {

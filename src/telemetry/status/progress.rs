@@ -61,7 +61,7 @@ impl TablesRead {
 
 impl Progress {
     /// Resets what is in flight to nothing.
-    pub(super) const fn let_go(&mut self) {
+    pub(super) const fn release(&mut self) {
         (self.oldest_commit, self.oldest_unacknowledged, self.position_waits) = (None, None, None);
         self.kafka_silent_since = None;
         (self.inflight_events, self.inflight_bytes) = (0, 0);

@@ -84,8 +84,8 @@ impl Snapshot {
             .any(|server| matches!(self.condition(server), Condition::Down { .. }));
         (age >= POSITION_AGE_MAX && !is_consequence).then(|| {
             format!(
-                "outboxd could not keep its position in Kafka for {} s: until it can, nothing more is confirmed to \
-                 PostgreSQL, and the slot holds WAL back",
+                "outboxd could not store its position in Kafka for {} s: until it can, nothing more \
+                 is confirmed to PostgreSQL, and the slot retains WAL",
                 age.as_secs()
             )
         })

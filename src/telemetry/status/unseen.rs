@@ -38,9 +38,9 @@ impl CatalogLook {
 
     const fn consequence(self) -> &'static str {
         match self {
-            Self::Slot => "nobody notices when the slot holds back too much WAL",
-            Self::Publication => "nobody notices when a change of them keeps rows out of the stream",
-            Self::NewTables => "nobody notices when their rows are not sent",
+            Self::Slot => "nothing warns when the slot retains too much WAL",
+            Self::Publication => "nothing warns when a change of them excludes rows from the stream",
+            Self::NewTables => "nothing warns when their rows are not sent",
         }
     }
 
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_seen_for_long_is_told_until_it_is_seen() {
+    fn what_is_not_seen_for_long_is_reported_until_it_is_seen() {
         use CatalogLook::{NewTables, Publication, Slot};
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);

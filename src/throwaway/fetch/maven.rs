@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_major_version_that_is_not_listed_is_told() {
+    fn a_major_version_that_is_not_listed_is_reported() {
         let (port, _serving) = serve_each(vec![answer("200 OK", METADATA.as_bytes())]);
         let repository = Repository { url: format!("http://127.0.0.1:{port}") };
         let error = run(repository.newest(&client(), 17)).unwrap_err();

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_that_we_cannot_use_is_told_without_its_password() {
+    fn a_proxy_that_we_cannot_use_is_reported_without_its_password() {
         let proxies = Proxies::read(|name| (name == "ALL_PROXY").then(|| "socks5://me:secret@proxy".into()));
         let error = proxies.towards(&Address::parse("https://repo1.maven.org").unwrap()).unwrap_err();
         assert_eq!(error.to_string(), "ALL_PROXY must name an HTTP proxy, as http://host:port");

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jar_without_a_tarball_is_told() {
+    fn a_jar_without_a_tarball_is_reported() {
         let (_parent, outcome) = unpacked(&jar(CompressionMethod::DEFLATE, "postgres.zip", b"PK"));
         assert_eq!(outcome.unwrap_err().to_string(), "the jar holds no .txz");
     }

@@ -79,9 +79,9 @@ impl Latest {
         }
         match (one, last(changes)) {
             (Some(row), Some(change)) => self.compare_last(row, change, changes, findings),
-            (Some(row), None) => self.tell_missing(row, changes, findings),
+            (Some(row), None) => self.report_missing(row, changes, findings),
             (None, Some(change)) if self.should_be_gone(change) => {
-                self.tell(Problem::NotDeleted, None, change.topic, &[change], findings);
+                self.report(Problem::NotDeleted, None, change.topic, &[change], findings);
             }
             (None, _) => {}
         }
@@ -101,13 +101,13 @@ impl Latest {
                 }
                 let Some(lsn) = change.lsn else { continue };
                 if lsn < furthest {
-                    self.tell(Problem::OutOfOrder, row, change.topic, &[change], findings);
+                    self.report(Problem::OutOfOrder, row, change.topic, &[change], findings);
                 }
                 furthest = furthest.max(lsn);
             }
             if let Some(first) = again.first() {
                 let times = u64::try_from(again.len()).unwrap_or(u64::MAX).saturating_add(1);
-                self.tell(Problem::Repeated { times }, row, first.topic, &again, findings);
+                self.report(Problem::Repeated { times }, row, first.topic, &again, findings);
             }
         }
     }
@@ -130,7 +130,7 @@ impl Latest {
             (None, _) => Problem::Unreadable,
         };
         let problem = if self.slot_has_passed { problem } else { Problem::Unsent };
-        self.tell(problem, Some(&row.row), row.topic, &[last], findings);
+        self.report(problem, Some(&row.row), row.topic, &[last], findings);
     }
 
     fn count_not_compared(&mut self) {
@@ -159,11 +159,11 @@ impl Latest {
         } else if row.refusal.is_none() && may_be_older {
             self.count_not_compared();
         } else {
-            self.tell_missing(row, &[], findings);
+            self.report_missing(row, &[], findings);
         }
     }
 
-    fn tell_missing(&mut self, row: &Row, changes: &[Change], findings: &mut Vec<Finding>) {
+    fn report_missing(&mut self, row: &Row, changes: &[Change], findings: &mut Vec<Finding>) {
         // What is left of its records is of a later time.
         if changes.iter().any(|change| change.visibility != Visibility::Seen) {
             return add(&mut self.tally.moved_on, 1);
@@ -176,7 +176,7 @@ impl Latest {
                 Problem::Missing { perhaps: may_be.then_some(Deletion::Expired) }
             }
         };
-        self.tell(problem, Some(&row.row), row.topic, &[], findings);
+        self.report(problem, Some(&row.row), row.topic, &[], findings);
     }
 
     /// Returns whether the last record of a row that does not exist should be a delete.
@@ -228,7 +228,7 @@ impl Latest {
         })
     }
 
-    fn tell(
+    fn report(
         &mut self,
         problem: Problem,
         row: Option<&RowName>,

@@ -174,7 +174,7 @@ fn where_updates_are_not_sent_values_are_not_compared_and_the_rest_is() {
 }
 
 #[test]
-fn rows_that_no_key_tells_apart_must_be_among_the_records() {
+fn rows_that_no_key_distinguishes_must_be_among_the_records() {
     let two = || vec![row(1, "a=1"), row(1, "a=2")];
     let records = vec![change(1, 1, "a=2"), change(1, 2, "a=1"), change(1, 3, "a=3")];
     assert_eq!(judged(two(), records).0, "");

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_told_by_its_payload() {
+    fn a_key_is_read_from_its_payload() {
         let cases = [
             (r#"{"schema":{"type":"struct"},"payload":{"id":1}}"#, r#"{"id":1}"#),
             (r#"{"id":1}"#, r#"{"id":1}"#),

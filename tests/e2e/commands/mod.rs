@@ -106,7 +106,7 @@ fn what_is_wrong_with_a_configuration_is_shown_with_it() {
 }
 
 #[test]
-fn a_name_that_no_slot_can_have_is_told_with_one_that_it_can() {
+fn a_name_that_no_slot_can_have_is_reported_with_one_that_it_can() {
     let own = ["-X", "database.hostname=127.0.0.1", "-X", "database.dbname=a", "-X", "database.user=a"];
     for arguments in [
         ["slot", "create", "--slot", "Orders-DB"],
@@ -206,7 +206,7 @@ fn what_is_for_debezium_server_itself_stays_there() {
 }
 
 #[test]
-fn who_cannot_be_asked_is_named_with_the_cure() {
+fn an_instance_that_does_not_answer_is_named_with_the_fix() {
     let port = unused_port().unwrap().to_string();
     let (exit, _, stderr) = run(&["status", "--http", &port]);
     assert!(exit == 1 && stderr.contains("no answer from") && stderr.contains("to fix"), "{stderr}");
@@ -239,11 +239,11 @@ fn who_cannot_be_asked_is_named_with_the_cure() {
     assert_eq!((exit, &seen["from"], &seen["runway"]["kind"]), (0, &"postgres".into(), &"disk".into()));
     assert_eq!(relay.stop(), 0);
     let (exit, stdout, _) = run(&["status", "-c", &file]);
-    assert!(exit == 1 && stdout.contains("nobody reads it"), "{stdout}");
+    assert!(exit == 1 && stdout.contains("no client reads it"), "{stdout}");
     // A process that is dead is when the question is asked: PostgreSQL still knows.
     let (exit, stdout, stderr) = run(&["status", "--http", &port, "-c", &file]);
     assert!(
-        exit == 1 && stdout.contains("nobody reads it") && stderr.contains("no answer from"),
+        exit == 1 && stdout.contains("no client reads it") && stderr.contains("no answer from"),
         "{stdout}{stderr}"
     );
 }

@@ -203,7 +203,7 @@ fn a_slot_is_not_given_back_behind_a_crash() {
 }
 
 #[test]
-fn whoever_keeps_no_position_is_told_before_a_slot_is_given_back() {
+fn without_a_stored_position_a_warning_precedes_giving_back_a_slot() {
     let server = start(18);
     let mut shared = Shared::build(&server);
     shared.config = with(shared.config, &[("outboxd.position.topic", "")]);
@@ -212,6 +212,6 @@ fn whoever_keeps_no_position_is_told_before_a_slot_is_given_back() {
     shared.done("start");
     assert_eq!(shared.start().stop(), 0);
     let said = shared.done("rollback");
-    let (told, done) = (said.find("how outboxd has ended is not known"), said.find("is dropped"));
+    let (told, done) = (said.find("the exit code of outboxd is unknown"), said.find("is dropped"));
     assert!(told.is_some() && told < done, "{said}");
 }

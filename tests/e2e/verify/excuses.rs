@@ -8,7 +8,7 @@ use crate::support::postgres::{self, postgres18};
 use crate::support::relay::{Relay, with};
 
 #[test]
-fn commit_times_tell_age_and_order_where_they_are_kept() {
+fn commit_times_show_age_and_order_where_they_are_stored() {
     let server = postgres::start_with(18, &[("track_commit_timestamp", "on")]);
     let db = Outbox::create(&server);
     let config = db.config(kafka());

@@ -208,7 +208,7 @@ fn what_a_registry_has_the_schemas_of_is_read_back() {
 }
 
 #[test]
-fn a_table_that_is_truncated_has_told_so() {
+fn a_table_that_is_truncated_has_sent_a_record_of_it() {
     let db = Outbox::create_bare(postgres18(), THINGS);
     let config = config(&db, &[("skipped.operations", "none")]);
     sent(
@@ -225,7 +225,7 @@ fn a_table_that_is_truncated_has_told_so() {
 }
 
 #[test]
-fn a_row_whose_record_says_that_it_is_gone_is_not_passed_over() {
+fn a_row_whose_record_says_that_it_is_gone_is_not_skipped() {
     let db =
         Outbox::create_bare(postgres18(), "create table things (id int primary key, \"__deleted\" text)");
     let unwrapped = [
@@ -238,7 +238,7 @@ fn a_row_whose_record_says_that_it_is_gone_is_not_passed_over() {
     assert_eq!((answer.exit, found(&answer)), (YES, vec![]), "{:#}", answer.json);
     db.execute("insert into things values (2, 'true')");
     let (exit, _, stderr) = verify(&config, &["--wait", "0"]);
-    assert!(exit == USAGE && stderr.contains("a record that tells no row"), "{exit}: {stderr}");
+    assert!(exit == USAGE && stderr.contains("a record that contains no row"), "{exit}: {stderr}");
 }
 
 /// Returns a configuration in which an EventRouter processes the outbox, and ExtractNewRecordState the other table.

@@ -64,7 +64,7 @@ fn ways() -> [Way; 7] {
 
 /// In each the slot is behind the row, and the row is in a table.
 #[test]
-fn a_row_that_was_passed_over_is_named_however_it_came_about() {
+fn a_row_that_was_skipped_is_named_however_it_came_about() {
     for way in ways() {
         let server = postgres18();
         let db = way.table.map_or_else(|| Outbox::create(server), |table| Outbox::create_bare(server, table));

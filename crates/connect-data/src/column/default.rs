@@ -1,6 +1,6 @@
-use super::bytes::decode_bits;
 use super::format::Format;
-use super::numeric::precision_and_scale;
+use super::types::bytes::decode_bits;
+use super::types::numeric::precision_and_scale;
 use super::{ColumnDescription, TypeKind};
 use crate::{Decimal, Value};
 

@@ -1,12 +1,14 @@
-use super::geometry::Geometry;
-use super::interval::IntervalFormat;
+use super::TypeKind;
 use super::options::{ColumnOptions, HstoreHandling};
-use super::postgis::Postgis;
-use super::temporal::{
+use super::types::geometry::Geometry;
+use super::types::geometry::point;
+use super::types::geometry::postgis::Postgis;
+use super::types::interval::IntervalFormat;
+use super::types::temporal::{
     TemporalFormat, date_format, time_format, timestamp_format, timestamptz_format, timetz_format,
 };
-use super::vector::Vector;
-use super::{TypeKind, array, bytes, hstore, interval, numeric, point, unknown};
+use super::types::vector::Vector;
+use super::types::{array, bytes, hstore, interval, numeric, unknown};
 use crate::{Field, Kind, Schema, Value};
 
 /// Text format of a type.
@@ -169,7 +171,7 @@ fn enumeration(labels: &[String]) -> Schema {
 
 fn array_of(element: &TypeKind, modifier: i32, options: &ColumnOptions) -> Option<(Format, Schema)> {
     let (format, schema) = match element {
-        TypeKind::Base { name } if is_left_out(name) => return None,
+        TypeKind::Base { name } if is_excluded(name) => return None,
         TypeKind::Money { .. } => return None,
         TypeKind::Base { .. } | TypeKind::Enum { .. } => Format::of(element, modifier, options)?,
         // Debezium treats such an array as one of enums, and does not find their labels.
@@ -196,7 +198,7 @@ fn is_domain_over_enum(element: &TypeKind) -> bool {
 }
 
 /// Reports whether Debezium omits arrays of this element type from the event.
-fn is_left_out(element: &str) -> bool {
+fn is_excluded(element: &str) -> bool {
     ["money", "name", "interval", "varbit", "xml", "point", "refcursor"].contains(&element)
 }
 

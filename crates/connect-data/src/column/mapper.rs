@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use super::dimensions::Dimensions;
+use super::types::dimensions::Dimensions;
 use super::{ColumnDescription, MaskHash, TypeKind};
 use crate::{Kind, Schema, Value};
 

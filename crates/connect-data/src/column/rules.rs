@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_left_out_by_their_whole_names() {
+    fn columns_are_excluded_by_their_whole_names() {
         let exclude = ColumnFilter::Exclude(patterns(&["PUBLIC\\.outbox\\.x", "public.*\\.secret"]));
         let include = ColumnFilter::Include(patterns(&["public.outbox.(id|payload)"]));
         let cases = [

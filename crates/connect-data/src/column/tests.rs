@@ -103,7 +103,7 @@ fn a_default_is_written_as_the_catalog_has_it() {
 }
 
 #[test]
-fn what_debezium_leaves_out_has_no_codec() {
+fn what_debezium_excludes_has_no_codec() {
     for type_name in ["tsquery", "int4multirange", "interval[]", "money[]", "xml[]", "point[]"] {
         assert!(
             ColumnCodec::new(&column(type_name, -1), &ColumnOptions::default(), None).is_err(),

@@ -3,6 +3,8 @@
 pub(crate) mod date;
 pub(crate) mod date_format;
 pub(crate) mod float;
+pub(crate) mod hash_code;
 pub mod hash_map;
+pub(crate) mod numbers;
 pub mod regex;
 pub mod replacement;

@@ -129,7 +129,7 @@ mod tests {
     /// With the next, what `ActivateTracingSpanTest` shows. There the header names the outer span, until the producer's own
     /// instrumentation puts the one that sends in its place; here it names that one at once.
     #[test]
-    fn a_row_s_trace_goes_on() {
+    fn a_row_s_trace_continues() {
         let log = SpanLog::new(9, 9, || {});
         let (tracer, begun) = begin(Some(&log), true, Some(&format!("traceparent={PARENT}\ntracestate=a=b")));
         let begun = begun.unwrap();

@@ -8,13 +8,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::activate_tracing::ActivateTracingSpan;
+use super::debezium::activate_tracing::ActivateTracingSpan;
+use super::debezium::timescale::Hypertables;
+use super::debezium::unwrap::is_delete_event;
 use super::error::{Problem, TransformError};
 use super::predicate::Predicate;
 use super::registry::{self, Step};
 use super::settings::Settings;
-use super::timescale::Hypertables;
-use super::unwrap::is_delete_event;
 use crate::source_record::{DatumHeader, SourceRecord};
 use crate::trace::Tracer;
 use crate::{OptionReader, Refused};

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use fancy_regex::Regex;
 
 use super::error::Problem;
-use super::schemas::PerText;
+use super::fields::schemas::PerText;
 use super::settings::Settings;
 use crate::Refused;
 use crate::java;

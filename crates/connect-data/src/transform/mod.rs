@@ -7,61 +7,27 @@
 //! Each behaves like the Java class of its name. A transform that changes a schema creates the new one once for each schema
 //! that it meets, and returns the same `Arc` from then on.
 
-pub mod activate_tracing;
-mod cast;
 pub mod chain;
-mod changed_state;
+pub mod debezium;
 pub mod error;
 pub(super) mod expression;
-mod extract_field;
-mod extract_schema;
-mod field_path;
-mod flatten;
-mod geometries;
-mod geometry_format;
-mod header_to_value;
-mod headers;
-mod hoist_field;
-mod insert_field;
-mod java_hash;
+mod fields;
+mod kafka;
 pub(super) mod key_field;
-mod literal;
-mod logical_router;
-mod mask_field;
-mod murmur;
-mod numbers;
-mod partition_routing;
 mod predicate;
-mod record_size;
 mod registry;
-mod replace_field;
-mod schema_change_filter;
-mod schema_metadata;
-mod schemas;
 #[cfg(feature = "cel")]
 mod script;
 pub(super) mod settings;
-mod side;
-mod structs;
-mod swap_coordinates;
 #[cfg(test)]
 mod tests;
-pub mod timescale;
-mod timestamp_converter;
-mod timezone;
-mod topic_router;
-mod unwrap;
-mod value_to_key;
-mod vector_to_json;
-mod wkb;
-mod zone;
 
+pub use debezium::unwrap::is_change_event;
 use error::Problem;
 use expression::Renaming;
-pub use unwrap::is_change_event;
 
 use super::source_record::{DatumHeader, SourceRecord};
-use timescale::Hypertables;
+use debezium::timescale::Hypertables;
 
 /// Reason for which a pattern for times is refused.
 const UNKNOWN_FORMAT: &str = "it has a letter that java.text.SimpleDateFormat or outboxd does not know";

@@ -50,7 +50,7 @@ impl Feedback {
     }
 
     /// Restarts the measurement of silence: PostgreSQL sent something, or nothing was read from the connection.
-    pub const fn heard(&mut self, now: Instant) {
+    pub const fn restart_silence(&mut self, now: Instant) {
         self.heard = now;
         self.pinged = None;
     }
@@ -140,7 +140,7 @@ mod tests {
     proptest! {
         /// Holds for any received and acknowledged positions, and any times of the updates.
         #[test]
-        fn what_is_told_never_goes_back_nor_passes_what_was_received(
+        fn what_is_reported_never_goes_back_nor_passes_what_was_received(
             steps in prop::collection::vec((any::<bool>(), 0u64..500, 0u64..30), 0..100),
         ) {
             let mut now = Instant::now();
@@ -198,11 +198,11 @@ mod tests {
         assert!(!asks(&mut feedback, after(100)), "it is asked once");
         assert!(!feedback.is_silent(after(179)));
         assert!(feedback.is_silent(after(180)));
-        feedback.heard(after(181));
+        feedback.restart_silence(after(181));
         assert!(!feedback.is_silent(after(270)));
         assert!(!asks(&mut feedback, after(270)) && asks(&mut feedback, after(271)));
         // After a pause of our own it is asked first.
-        feedback.heard(after(300));
+        feedback.restart_silence(after(300));
         assert!(!feedback.is_silent(after(9000)));
         assert!(asks(&mut feedback, after(9000)) && !feedback.is_silent(after(9001)));
     }

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn another_history_is_told_by_what_comes_instead() {
+    fn another_history_is_recognized_by_what_comes_instead() {
         let later = |commit_lsn, time| Divergence::Later {
             commit_lsn: Lsn::new(commit_lsn),
             commit_time: PgTimestamp(time),

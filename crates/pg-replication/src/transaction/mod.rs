@@ -267,7 +267,7 @@ mod tests {
     proptest! {
         /// A configuration decides which WAL records are looked at, and how often a row is read beside them.
         #[test]
-        fn what_is_left_out_changes_no_position(
+        fn what_is_excluded_changes_no_position(
             records in prop::collection::vec((1..4u64, 1..4u64), 1..20),
             looked_at in prop::collection::vec(any::<bool>(), 20),
         ) {

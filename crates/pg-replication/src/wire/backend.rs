@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_tells_what_the_server_told() {
+    fn an_error_contains_the_message_of_the_server() {
         let body = b"SERREUR\0VERROR\0C42704\0Mpublication \"p\" does not exist\0Hmake it\0Ffile.c\0\0";
         let message = BackendMessage::decode(Frame { tag: b'E', body }).unwrap();
         let BackendMessage::ErrorResponse(error) = message else { panic!("{message:?}") };

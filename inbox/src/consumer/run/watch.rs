@@ -13,7 +13,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
     /// Runs all periodic checks.
     pub(super) fn watch(&mut self) {
         self.report_slow();
-        self.tell_standing();
+        self.report_standing();
         self.check_held();
     }
 
@@ -52,7 +52,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         }
     }
 
-    fn tell_standing(&self) {
+    fn report_standing(&self) {
         let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
         self.context.telemetry.standing(&self.core.standing(), self.core.is_guard_tripped(), now_ms);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn an_event_that_must_wait_is_waited_for_and_others_go_on() {
+fn an_event_that_must_wait_is_waited_for_and_others_continue() {
     let batch = NonZeroUsize::new(10).unwrap();
     let mut world = World::new(Options { batch, ..options() }, 1);
     let until = world.now + Duration::from_secs(60);

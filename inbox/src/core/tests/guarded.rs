@@ -122,7 +122,7 @@ fn a_deadlock_is_repeated_at_once_and_charged_only_when_it_stays() {
 
 /// Invariant: an event that breaks its connection does not delay other events.
 #[test]
-fn a_broken_connection_lets_the_others_go_on() {
+fn a_broken_connection_lets_the_others_continue() {
     let mut world = World::new(guarded(1), 1);
     world.receive(0, &[(0, b'a'), (1, b'b')]);
     let job = world.jobs().remove(0);

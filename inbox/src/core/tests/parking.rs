@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_key_is_parked_after_its_attempts_and_its_offset_goes_on() {
+fn a_key_is_parked_after_its_attempts_and_its_offset_continues() {
     let mut world =
         World::new(Options { retry: Retry::new([]).park([Duration::from_secs(60)]), ..options() }, 1);
     world.receive(0, &[(0, b'a'), (1, b'a'), (2, b'b')]);
@@ -138,7 +138,7 @@ fn an_event_from_the_table_is_read_again_after_the_partition_was_lost() {
 }
 
 #[test]
-fn an_event_is_tried_again_when_nobody_knows_that_it_is_a_dead_letter() {
+fn an_event_is_tried_again_while_its_dead_letter_is_uncertain() {
     let after_dead_letter = AfterDeadLetter::KeyWaits;
     let mut world = World::new(Options { retry: Retry::new([]), after_dead_letter, ..options() }, 1);
     world.receive(0, &[(0, b'a'), (1, b'a')]);

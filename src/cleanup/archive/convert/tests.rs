@@ -113,7 +113,7 @@ fn a_file_with_other_rows_is_never_replaced() {
 }
 
 #[test]
-fn only_what_nobody_adds_to_becomes_a_parquet_file() {
+fn only_files_without_a_writer_become_parquet_files() {
     let folder = tempfile::tempdir().unwrap();
     let stop = CancellationToken::new();
     let converted = |which| convert_all(folder.path(), which, &stop).unwrap().len();
@@ -139,7 +139,7 @@ fn only_what_nobody_adds_to_becomes_a_parquet_file() {
 }
 
 #[test]
-fn who_is_told_to_stop_stops_and_the_rest_is_done_later() {
+fn a_stop_is_obeyed_and_the_rest_is_done_later() {
     let folder = tempfile::tempdir().unwrap();
     drop(begun(folder.path()));
     let stop = CancellationToken::new();

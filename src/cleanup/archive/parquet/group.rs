@@ -144,5 +144,5 @@ impl Values {
 }
 
 fn mismatch() -> ParquetError {
-    ParquetError::General("a column is not of the type that its schema says".to_owned())
+    ParquetError::General("a column does not have the type in its schema".to_owned())
 }

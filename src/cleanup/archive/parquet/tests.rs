@@ -233,7 +233,7 @@ fn row_groups_have_a_limit() {
 }
 
 #[test]
-fn a_line_that_somebody_changed_is_told() {
+fn a_line_that_was_changed_is_reported() {
     let columns = [column("a", Kind::Text, false)];
     for wrong in ["{}", "{\"a\":1}", "{\"b\":\"1\"}", "{\"a\":\"1\",\"b\":\"2\"}", "x"] {
         let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use crate::cleanup::{ArchiveTo, CleanupOptions, ConvertError, Doubt, Leaf, PassError};
 use crate::cli::run::assemble::AssembleError;
 use crate::error::{Class, Diagnose, Exit};
-use crate::relay::{OnlyCopies, Unsuited};
+use crate::relay::{CleanupObstacle, OnlyCopies};
 use crate::wal::Lsn;
 use crate::{kafka, postgres, relay};
 
@@ -18,7 +18,7 @@ pub(super) enum CleanupError {
     #[error(transparent)]
     Relay(Box<relay::Error>),
     #[error(transparent)]
-    Unsuited(#[from] Unsuited),
+    CleanupObstacle(#[from] CleanupObstacle),
     #[error("what is in table {table} need not be in the stream")]
     Doubtful { table: String, source: Doubt },
     #[error(transparent)]
@@ -35,27 +35,31 @@ pub(super) enum CleanupError {
         "slot {slot:?} has confirmed {confirmed} after {seconds} s, and what is in the table lies in front of {wanted}"
     )]
     Behind { slot: String, confirmed: Lsn, wanted: Lsn, seconds: u64 },
-    #[error("slot {slot:?} has confirmed {confirmed}, and outboxd {kept} only: somebody has moved the slot")]
+    #[error(
+        "slot {slot:?} has confirmed {confirmed}, and outboxd only {kept}: another client has moved the slot"
+    )]
     Moved { slot: String, confirmed: Lsn, kept: Lsn },
-    #[error("topic {topic:?} has no position of this relay: nothing says that outboxd has read the slot")]
+    #[error(
+        "topic {topic:?} has no position of this relay: there is no proof that outboxd has read the slot"
+    )]
     NoPosition { topic: String },
-    #[error("rows are to be kept for a time, and no column says how old a row is")]
+    #[error("rows must be kept for a time, and no column has the age of a row")]
     NoTimeColumn,
-    #[error("--archive-format is about files, and rows are to be kept in none")]
+    #[error("--archive-format is for files, and no rows are archived in files")]
     NoFolder,
     #[error("no Parquet file can be made of {}, which has the rows", .0.display())]
     Parquet(PathBuf, #[source] ConvertError),
     #[error("the folder of the archive cannot be looked through")]
     Folder(#[source] PassError),
-    #[error("the partitions of table {table} are left alone: {reason}")]
+    #[error("the partitions of table {table} are skipped: {reason}")]
     Managed { table: String, reason: String },
-    #[error("partitions of table {table} cannot be made or taken away")]
+    #[error("partitions of table {table} cannot be created or removed")]
     Partitions { table: String, source: PassError },
-    #[error("there is no table {archive}, where rows of {table} are to be kept")]
+    #[error("there is no table {archive} for the archived rows of {table}")]
     NoArchive { archive: String, table: String },
-    #[error("there is no folder {}, where rows are to be kept", .0.display())]
+    #[error("there is no folder {} for archived rows", .0.display())]
     NoArchiveFolder(PathBuf),
-    #[error("rows of table {table} cannot be taken away")]
+    #[error("rows of table {table} cannot be deleted")]
     Pass { table: String, source: PassError },
 }
 
@@ -118,16 +122,16 @@ impl Diagnose for CleanupError {
             Self::Postgres(error) => error.cure(),
             Self::Kafka(error) => error.cure(),
             Self::Relay(error) => error.cure(),
-            Self::Unsuited(Unsuited::BeforeSlot) => Some(
-                "outboxd verify tells whether every row has its record. If so, or if older rows need not be sent: \
+            Self::CleanupObstacle(CleanupObstacle::BeforeSlot) => Some(
+                "outboxd verify checks that every row has its record. If so, or if older rows need not be sent: \
                  --also-before-slot"
                     .to_owned(),
             ),
-            Self::Unsuited(unsuited) => Some(unsuited.cure().to_owned()),
+            Self::CleanupObstacle(unsuited) => Some(unsuited.cure().to_owned()),
             Self::Captured(_) | Self::Doubtful { source: Doubt::Archive(_), .. } => {
                 Some("--archive-table with a table that table.include.list does not name".to_owned())
             }
-            Self::Doubtful { source: Doubt::Unpublished | Doubt::Missing(_) | Doubt::Unlogged(_), .. } => Some("outboxd check -c FILE says more".to_owned()),
+            Self::Doubtful { source: Doubt::Unpublished | Doubt::Missing(_) | Doubt::Unlogged(_), .. } => Some("outboxd check -c FILE has the details".to_owned()),
             Self::Doubtful { source: Doubt::Filtered(_), .. } => {
                 Some("ALTER PUBLICATION … SET TABLE … without a WHERE".to_owned())
             }
@@ -137,9 +141,9 @@ impl Diagnose for CleanupError {
             Self::Suspected { .. } => None,
             Self::NoSlot { fix, .. } => fix.clone(),
             Self::Behind { .. } => {
-                Some("outboxd status -c FILE tells whether a relay reads it; --wait SECONDS waits longer".to_owned())
+                Some("outboxd status -c FILE shows whether a relay reads it; --wait SECONDS waits longer".to_owned())
             }
-            Self::Moved { .. } => Some("outboxd verify -c FILE tells which rows have no record".to_owned()),
+            Self::Moved { .. } => Some("outboxd verify -c FILE lists the rows without a record".to_owned()),
             Self::NoPosition { .. } => Some("start outboxd run once, then run this again".to_owned()),
             Self::NoTimeColumn => Some("--time-column created_at".to_owned()),
             Self::NoFolder => Some("--archive-folder DIR".to_owned()),
@@ -166,7 +170,7 @@ const ROOM: &str =
 fn parquet_cure(error: &ConvertError) -> String {
     let cure = match error {
         ConvertError::Line(_) | ConvertError::Header => {
-            "somebody has changed that file: it is read again by every cleanup, until it is moved elsewhere"
+            "that file was changed by another program: each cleanup reads it again until it is moved elsewhere"
         }
         #[cfg(not(feature = "parquet"))]
         ConvertError::NotBuilt => {

@@ -21,10 +21,10 @@ use crate::cli::shell::ask::{Answer, confirmed};
 use crate::cli::shell::progress::Progress;
 use crate::cli::shell::sql::open;
 use crate::cli::shell::text::columns;
-use crate::cli::{asynchronously, print, say};
+use crate::cli::{asynchronously, print, print_message};
 use crate::error::Exit;
 use crate::postgres::{Sql, TableFacts};
-use crate::relay::{OnlyCopies, RelayParts, Unsuited, ValuelessLetters, suits};
+use crate::relay::{CleanupObstacle, OnlyCopies, RelayParts, ValuelessDeadLetters, suits};
 
 /// `application_name` of the command's sessions in `pg_stat_activity`.
 const APPLICATION: &str = "outboxd cleanup";
@@ -52,18 +52,18 @@ struct Done {
 /// Runs `outboxd cleanup`.
 pub(in crate::cli) fn cleanup(args: &CleanupArgs) -> Exit {
     let progress = Progress::new();
-    let ended = asynchronously(work_and_tell(args, &progress));
+    let ended = asynchronously(work_and_report(args, &progress));
     progress.end();
     ended.unwrap_or_else(|exit| exit)
 }
 
 /// Works, and reports what was done, also when an error ends it.
-async fn work_and_tell(args: &CleanupArgs, progress: &Progress) -> Result<Exit, CleanupError> {
+async fn work_and_report(args: &CleanupArgs, progress: &Progress) -> Result<Exit, CleanupError> {
     let mut done = Done::default();
     let ended = work(args, progress, &mut done).await;
     if ended.is_err() {
         progress.end();
-        done.tell();
+        done.report();
     }
     ended
 }
@@ -74,7 +74,7 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
     parts.relay.cleanup = options.clone();
     let parts = Arc::new(parts);
     let doubt = match suits(&parts) {
-        Err(Unsuited::BeforeSlot) if !args.execute => Some(Unsuited::BeforeSlot),
+        Err(CleanupObstacle::BeforeSlot) if !args.execute => Some(CleanupObstacle::BeforeSlot),
         suited => suited.map(|()| None)?,
     };
     if !options.keep.is_zero() && options.time_column.is_none() {
@@ -93,7 +93,7 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
     }
     let mut trees = partitions::trees((&sql, &options), &tables).await?;
     if trees.is_empty() && partitions::are_wanted(&options) {
-        say("  no captured table is partitioned: --partitions and --partitions-ahead do nothing");
+        print_message("  no captured table is partitioned: --partitions and --partitions-ahead do nothing");
     }
     partitions::make((&sql, &options), &trees, args.execute, &mut done.steps).await?;
     if args.execute {
@@ -101,15 +101,15 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
         trees = partitions::trees((&sql, &options), &tables).await?;
     }
     let horizon = proof::horizon(&sql, &parts, args.wait, progress).await?;
-    let waits = |busy| progress.above(|| say(&waiting(busy)));
+    let waits = |busy| progress.above(|| print_message(&waiting(busy)));
     let pass = Pass { sql: &sql, options: &options, horizon, waits: &waits };
     let role = parts.postgres.server.user.as_str();
     let rows = count(&pass, &tables, role, progress).await?;
     if !args.json {
-        tell(&rows);
+        report(&rows);
     }
     if let Some(doubt) = doubt {
-        say(&format!("  {doubt}: --execute needs --also-before-slot"));
+        print_message(&format!("  {doubt}: --execute needs --also-before-slot"));
     }
     let is_whole = |row: &Row| trees.iter().any(|tree| partitions::is_whole(&options, tree, row));
     let (whole, single): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_whole);
@@ -123,7 +123,7 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
         delete(&pass, &mut done.single, role, progress).await?;
     } else if !args.execute {
         done.steps.extend(partitions::would_take(&parts, &trees, &whole));
-        say("nothing was deleted: --execute does it");
+        print_message("nothing was deleted: --execute does it");
     }
     if args.execute && agreed == asks {
         convert(&options).await?;
@@ -132,7 +132,7 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
         let rows: Vec<_> = whole.iter().chain(&done.single).collect();
         print(&format!("{}\n", object(&rows, &done.steps, horizon.lsn.to_string(), agreed)));
     } else if copies.is_none() {
-        done.tell();
+        done.report();
     }
     match copies {
         Some(copies) => Err(copies.into()),
@@ -146,7 +146,7 @@ async fn without_only_copies(
     parts: &Arc<RelayParts>,
     tables: Vec<TableFacts>,
 ) -> Result<(Vec<TableFacts>, Option<OnlyCopies>), CleanupError> {
-    let letters = ValuelessLetters::read(parts).await.map_err(CleanupError::Kafka)?;
+    let letters = ValuelessDeadLetters::read(parts).await.map_err(CleanupError::Kafka)?;
     let (mut free, mut found) = (Vec::new(), None);
     for table in tables {
         match letters.only_copies(sql, parts, &table).await? {
@@ -182,7 +182,7 @@ async fn agreed(args: &CleanupArgs, parts: &RelayParts) -> bool {
     if !parts.relay.cleanup.before_slot {
         return true;
     }
-    say("rows that are older than the slot go too, sent or not");
+    print_message("rows that are older than the slot go too, sent or not");
     confirmed(parts.postgres.slot.name.as_str(), args.yes, "deletes them").await == Answer::Yes
 }
 
@@ -240,7 +240,7 @@ async fn convert(options: &CleanupOptions) -> Result<(), CleanupError> {
     Ok(())
 }
 
-fn tell(rows: &[Row]) {
+fn report(rows: &[Row]) {
     let cells = rows.iter().map(|Row { leaf, count, .. }| {
         [leaf.name.clone(), count.sent.to_string(), count.young.to_string(), count.unproven.to_string()]
     });
@@ -248,17 +248,17 @@ fn tell(rows: &[Row]) {
 }
 
 impl Done {
-    fn tell(&self) {
-        self.steps.iter().for_each(|step| say(&step.text()));
+    fn report(&self) {
+        self.steps.iter().for_each(|step| print_message(&step.text()));
         for Row { leaf, deleted, yielded, files, .. } in &self.single {
             if *deleted > 0 {
                 let kept =
                     if files.is_empty() { String::new() } else { format!(", kept in {}", files.join(", ")) };
-                say(&format!("deleted {deleted} rows of {}{kept}", leaf.name));
+                print_message(&format!("deleted {deleted} rows of {}{kept}", leaf.name));
             }
             if *yielded > 0 {
-                say(&format!(
-                    "  {yielded} batches of {} were left: somebody had locked the table, or they lasted too long",
+                print_message(&format!(
+                    "  {yielded} batches of {} were skipped: another session had locked the table, or they took too long",
                     leaf.name
                 ));
             }

@@ -8,7 +8,7 @@ use crate::cleanup::{Horizon, captured_archive, doubts};
 use crate::cli::shell::next_start::next_start;
 use crate::cli::shell::progress::Progress;
 use crate::postgres::{Sql, TableFacts};
-use crate::relay::{Capture, Phase, RelayParts, kept_position};
+use crate::relay::{Capture, Phase, RelayParts, stored_position};
 use crate::wal::Lsn;
 
 /// Interval between two queries for the slot.
@@ -62,7 +62,7 @@ pub(super) async fn horizon(
     // The publication may have lost them before the horizon was taken.
     tables(sql, parts).await?;
     let Some(topic) = parts.relay.position.topic.clone() else { return Ok(horizon) };
-    let kept = kept_position(Arc::clone(parts), POSITION_PATIENCE).await;
+    let kept = stored_position(Arc::clone(parts), POSITION_PATIENCE).await;
     let kept = kept.map_err(|error| CleanupError::Relay(Box::new(error)))?;
     let database = sql.server().await?.database;
     let kept = kept.filter(|kept| kept.phase == Phase::Streaming && !kept.is_of_dropped(database));

@@ -12,19 +12,19 @@ pub(super) enum DlqError {
     Config(Box<ConfigError>),
     #[error(transparent)]
     Kafka(kafka::Error),
-    #[error("no dead-letter topic is named")]
+    #[error("no dead-letter topic is configured")]
     NoSource,
     #[error("there is no topic {0:?}")]
     NoTopic(String),
-    #[error("--to {0:?} is the dead-letter topic itself, or the topic that keeps which letters are done")]
+    #[error("--to {0:?} is the dead-letter topic itself, or the topic with the states of dead letters")]
     ToItself(String),
     #[error("{place}: topic {topic:?} has several partitions")]
     NoPartition { place: String, topic: String },
-    #[error("there is no letter {place} in topic {topic:?}")]
+    #[error("there is no dead letter {place} in topic {topic:?}")]
     NoLetter { place: String, topic: String },
-    #[error("topic {topic:?} has more than {max} letters that are not done")]
+    #[error("topic {topic:?} has more than {max} dead letters that are not settled")]
     TooMany { topic: String, max: usize },
-    #[error("another outboxd dlq has begun on topic {0:?}, and takes its place")]
+    #[error("another outboxd dlq has started on topic {0:?} and replaces this one")]
     Replaced(String),
     #[error("a Kafka transaction was given up {0} times")]
     GivenUp(u32),
@@ -88,10 +88,10 @@ impl Diagnose for DlqError {
                 "name it: --from TOPIC, or errors.deadletterqueue.topic.name in the configuration".to_owned(),
             ),
             Self::NoPartition { .. } => {
-                Some("say PARTITION:OFFSET, as outboxd dlq ls --records shows it".to_owned())
+                Some("give PARTITION:OFFSET, as outboxd dlq ls --records shows it".to_owned())
             }
             Self::TooMany { .. } => {
-                Some("discard what nobody needs, or shorten the topic's retention".to_owned())
+                Some("discard dead letters that are not needed, or shorten the topic's retention".to_owned())
             }
             Self::Replaced(_) => {
                 Some("nothing is sent twice: wait for the other one, then run this again".to_owned())

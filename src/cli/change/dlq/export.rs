@@ -26,7 +26,7 @@ pub(super) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, DlqEr
         }
         Ok(Written { count, interrupted }) => {
             if let Some(path) = &args.output {
-                let letters = if count == 1 { "letter" } else { "letters" };
+                let letters = if count == 1 { "dead letter" } else { "dead letters" };
                 print(&format!("{}: wrote {} {letters}\n", path.display(), HumanCount(count)));
             }
             Ok(if interrupted { Exit::Interrupted } else { Exit::Ok })
@@ -51,7 +51,7 @@ fn write_all(args: &ExportArgs, context: &Context, out: &mut dyn Write) -> Resul
     let index = Index::read(source, &args.filter, &states, Keep::Selected, stop, progress)?;
     let mut reader = RecordReader::new(&source.options)?;
     let wanted = index.letters.iter().filter(|letter| args.all || letter.outcome.is_none());
-    progress.begin("writing letters", u64::try_from(index.letters.len()).ok());
+    progress.begin("writing dead letters", u64::try_from(index.letters.len()).ok());
     let mut count = 0_u64;
     for letter in wanted {
         if context.is_interrupted() {

@@ -38,7 +38,7 @@ mod tests {
     use crate::cli::change::dlq::place::Place;
 
     #[test]
-    fn a_letter_is_taken_when_every_filter_takes_it() {
+    fn a_dead_letter_is_selected_when_every_filter_accepts_it() {
         let cause = Cause {
             topic: Some("orders".to_owned()),
             reason: Some("poison".to_owned()),

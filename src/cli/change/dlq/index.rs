@@ -51,7 +51,7 @@ impl Index {
             return Err(DlqError::NoTopic(source.topic.clone()));
         }
         source.check_places(&filter.places, partitions.len())?;
-        progress.begin("reading letters", Some(count(partitions)));
+        progress.begin("reading dead letters", Some(count(partitions)));
         let begins = partitions.iter().map(|partition| (partition.id, partition.low)).collect();
         let mut index = Self { begins, ..Self::default() };
         let mut numbers = HashMap::new();

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_tells_records_apart() {
+    fn a_digest_distinguishes_records() {
         let of = |key: Option<&str>, value: Option<&str>, header: (&str, Option<&str>)| {
             let headers = vec![(header.0, header.1.map(str::as_bytes))];
             let view = RecordView {

@@ -137,7 +137,7 @@ fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
 
 fn foot(topic: &str, index: &Index, (replayed, discarded): (u64, u64)) -> String {
     let listed = u64::try_from(index.letters.len()).unwrap_or(u64::MAX);
-    let plural = if listed == 1 { "letter" } else { "letters" };
+    let plural = if listed == 1 { "dead letter" } else { "dead letters" };
     let listed = HumanCount(listed);
     let foot = format!(
         "{topic}: {listed} {plural}; {} sent again before, {} discarded\n",
@@ -148,7 +148,7 @@ fn foot(topic: &str, index: &Index, (replayed, discarded): (u64, u64)) -> String
     match index.letters.iter().filter(tells_nothing).count() {
         0 => foot,
         mute => format!(
-            "{foot}{} of them: no header tells the reason. {CONTEXT_HEADERS} makes later letters of outboxd tell it\n",
+            "{foot}{} of them: no header has the reason. With {CONTEXT_HEADERS} later dead letters of outboxd have it\n",
             HumanCount(u64::try_from(mute).unwrap_or(u64::MAX))
         ),
     }
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_letter_without_a_time_changes_neither_the_first_nor_the_last() {
+    fn a_dead_letter_without_a_time_changes_neither_the_first_nor_the_last() {
         let mut count = Count::default();
         for when_ms in [None, Some(7), None, Some(3), Some(5), None] {
             count.add(when_ms);

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::shell::progress::Progress;
 use crate::cli::shell::signals::Signals;
-use crate::cli::{fail, say};
+use crate::cli::{fail, print_message};
 use crate::error::Exit;
 use crate::telemetry::{LogOptions, Logs, StatusLine};
 pub(in crate::cli) use args::DlqArgs;
@@ -66,7 +66,7 @@ pub(in crate::cli) fn dlq(args: DlqArgs) -> Exit {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            say(&format!("error: the runtime cannot be started: {error}"));
+            print_message(&format!("error: the runtime cannot be started: {error}"));
             return Exit::Failed;
         }
     };

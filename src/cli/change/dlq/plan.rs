@@ -147,18 +147,18 @@ fn in_order(index: &Index) -> Vec<usize> {
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoOrigin => f.write_str("nothing tells where they came from: --to names a topic"),
+            Self::NoOrigin => f.write_str("their origin is unknown: name a topic with --to"),
             Self::Row => {
-                f.write_str("columns of a row that made no record: insert the event anew, then discard")
+                f.write_str("columns of a row that made no record: insert the event again, then discard")
             }
-            Self::ValueLeftOut => f.write_str("the value was too large and is not in the letter"),
+            Self::ValueLeftOut => f.write_str("the value was too large and is not in the dead letter"),
             Self::Replayed => f.write_str("sent again too often: --max-replays"),
             Self::NoTopic(topic) => write!(f, "there is no topic {topic:?}"),
-            Self::Follows => f.write_str("behind a letter of the same key that is held back"),
+            Self::Follows => f.write_str("behind a dead letter of the same key that is held back"),
             Self::Gone => f.write_str("not in the dead-letter topic any more"),
-            Self::OriginGone => f.write_str("the letter only names the record, which is not there any more"),
-            Self::Changed => f.write_str("another letter is in its place by now"),
-            Self::Refused(reason) => write!(f, "Kafka does not take them: {reason}"),
+            Self::OriginGone => f.write_str("the dead letter only names its record, which no longer exists"),
+            Self::Changed => f.write_str("another dead letter has its place now"),
+            Self::Refused(reason) => write!(f, "Kafka refuses them: {reason}"),
         }
     }
 }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_of_a_key_go_in_the_order_of_their_origin() {
+    fn dead_letters_of_a_key_go_in_the_order_of_their_origin() {
         let letters = vec![
             letter(0, "a", Some(20)),
             letter(1, "b", Some(5)),
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_that_is_held_back_holds_its_key() {
+    fn a_dead_letter_that_is_held_back_holds_its_key() {
         let tired = Letter { replays: 2, ..letter(1, "a", Some(2)) };
         let letters = vec![letter(0, "a", Some(1)), tired, letter(2, "a", Some(3)), letter(3, "b", Some(4))];
         let plan = plan(letters, None);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_overtake_what_the_filters_leave_out_are_counted() {
+    fn dead_letters_that_overtake_what_the_filters_exclude_are_counted() {
         let left_out = Letter { selected: false, ..letter(0, "a", Some(1)) };
         let plan = plan(vec![left_out, letter(1, "a", Some(2)), letter(2, "b", Some(3))], None);
         assert_eq!((plan.order, plan.overtaking), (vec![1, 2], 1));

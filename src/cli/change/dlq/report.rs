@@ -54,7 +54,7 @@ impl Report {
 
     pub(super) fn text(&self, topic: &str) -> String {
         let total = self.total();
-        let letters = if total == 1 { "letter" } else { "letters" };
+        let letters = if total == 1 { "dead letter" } else { "dead letters" };
         let did = match (self.action, self.executed) {
             (Action::Replay, true) => "sent",
             (Action::Replay, false) => "would send",
@@ -69,7 +69,7 @@ impl Report {
         }
         if self.overtaking > 0 {
             text.push_str(&format!(
-                "  {} of them before an earlier letter of their key that the filters leave out\n",
+                "  {} of them before an earlier dead letter of their key that the filters exclude\n",
                 HumanCount(self.overtaking)
             ));
         }

@@ -49,7 +49,7 @@ fn page(whole: &Whole<'_>, with_value: bool) -> String {
     match &read {
         Some(letter) => add_letter(&mut page, letter),
         None => page.push_str(&format!(
-            "  no header tells where it came from or why it is here: {CONTEXT_HEADERS} makes later letters of outboxd tell it\n"
+            "  no header has its origin or its reason. With {CONTEXT_HEADERS} later dead letters of outboxd have both\n"
         )),
     }
     let mut line = |name: &str, text: String| page.push_str(&format!("  {name:<10} {text}\n"));

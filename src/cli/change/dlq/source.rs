@@ -7,7 +7,7 @@ use super::error::DlqError;
 use super::place::Place;
 use super::state::States;
 use crate::config::KafkaConfig;
-use crate::kafka::{self, LetterStates, RecordReader, StoredRecord};
+use crate::kafka::{self, DeadLetterStates, RecordReader, StoredRecord};
 
 /// The dead-letter topic, and its topic of states.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ impl Source {
         }
     }
 
-    fn state_topic(&self) -> LetterStates {
-        LetterStates::new(&self.options, &self.state_topic)
+    fn state_topic(&self) -> DeadLetterStates {
+        DeadLetterStates::new(&self.options, &self.state_topic)
     }
 }

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_as_long_as_the_letter_is_the_same() {
+    fn what_is_written_is_read_while_the_dead_letter_is_the_same() {
         let run = Run { id: "r".to_owned(), at_ms: 7 };
         let (letter, other) = (Digest::of_key(b"a"), Digest::of_key(b"b"));
         for outcome in [Outcome::Replayed { to: "orders/1".to_owned() }, Outcome::Discarded] {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_others_is_passed_over() {
+    fn what_is_of_others_is_skipped() {
         let mut states = States::default();
         let value = Outcome::Discarded.value(Digest::of_key(b"a"), &Run { id: String::new(), at_ms: 0 });
         for key in ["dead", "dead/", "dead/1", "dead/1/x", "dead2/1/1", "other/1/1", ""] {

@@ -35,7 +35,7 @@ pub(super) enum InboxError {
     SeveralSources { id: String, sources: Vec<String> },
     #[error("the event at {place} is a dead letter already")]
     IsDead { place: String },
-    #[error("the event at {place} has a number that skip must know")]
+    #[error("the event at {place} has a sequence number, which skip must store")]
     NeedsNumber { place: String, next: i64 },
     #[error("number {number} is not the missing one")]
     WrongNumber { number: i64, next: Option<i64>, waiting: Option<i64> },

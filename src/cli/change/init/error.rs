@@ -137,7 +137,7 @@ impl Diagnose for InitError {
                 let meant = meant.map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
                 Some(format!("{meant}there are {}", names.join(", ")))
             }
-            Self::NoTable { .. } => Some("--table takes TABLE or SCHEMA.TABLE, in the table's own case".to_owned()),
+            Self::NoTable { .. } => Some("--table must be TABLE or SCHEMA.TABLE, in the table's own case".to_owned()),
             Self::NoOutbox { tables, .. } => {
                 let these = if tables.is_empty() { "SCHEMA.TABLE,…".to_owned() } else { tables.join(",") };
                 Some(format!(
@@ -146,8 +146,8 @@ impl Diagnose for InitError {
                 ))
             }
             Self::NoShape { .. } => Some(
-                "it needs columns for an id, a topic and a payload, best with a key: sql/outbox.sql shows one. Columns of other \
-                 names can be said: docs/configuration.md, table.field.event.*"
+                "it needs columns for an id, a topic and a payload, and should have a key, as in sql/outbox.sql. \
+                 For columns with other names: docs/configuration.md, table.field.event.*"
                     .to_owned(),
             ),
             Self::Several { tables } => {

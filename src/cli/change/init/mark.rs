@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn unmarked_rows_are_told() {
+    fn unmarked_rows_are_reported() {
         let states = vec![("PENDING".to_owned(), 3), ("NULL".to_owned(), 1)];
         for (unmarked, told) in [
             (Unmarked::Rows(0), "0 rows are not marked"),

@@ -36,7 +36,7 @@ use crate::cli::shell::ask::{Answer, agreed};
 use crate::cli::shell::sql::open;
 use crate::cli::shell::steps;
 use crate::cli::shell::steps::Database;
-use crate::cli::{asynchronously, print, say};
+use crate::cli::{asynchronously, print, print_message};
 use crate::error::Exit;
 use crate::postgres::Sql;
 use crate::relay::check_server;
@@ -67,7 +67,7 @@ async fn work(args: InitArgs) -> Result<Exit, InitError> {
         print(&report::lines(&plan, &given, &into));
     }
     let answer = if plan.is_done() {
-        say("nothing to do");
+        print_message("nothing to do");
         None
     } else {
         Some(agreed("make it?", args.yes, "makes it").await)
@@ -91,18 +91,20 @@ async fn make(args: &InitArgs, given: &Given, plan: &Plan, sql: &Sql) -> Result<
         let path = args.file();
         file::write(&path, settings)?;
         let into = path.display();
-        say(&format!("wrote {into}{}", file::form(&path)));
+        print_message(&format!("wrote {into}{}", file::form(&path)));
         if !given.has_brokers {
-            say("  bootstrap.servers is not in it: add it, or set OUTBOXD_BOOTSTRAP_SERVERS");
+            print_message("  bootstrap.servers is not in it: add it, or set OUTBOXD_BOOTSTRAP_SERVERS");
         }
         if settings.iter().any(|(_, value)| value.contains("OUTBOXD_DATABASE_PASSWORD")) {
-            say("  the password is not in it: set OUTBOXD_DATABASE_PASSWORD");
+            print_message("  the password is not in it: set OUTBOXD_DATABASE_PASSWORD");
         }
         match plan.poller().map(|poller| poller.mark.migrate_command(&into.to_string())) {
-            None => say(&format!("next: outboxd check -c {into}; outboxd run -c {into}")),
-            Some(Some(command)) => say(&format!("next: {command}")),
+            None => print_message(&format!("next: outboxd check -c {into}; outboxd run -c {into}")),
+            Some(Some(command)) => print_message(&format!("next: {command}")),
             Some(None) => {
-                say("next: stop the program that polls the table, and run init again with --no-poller");
+                print_message(
+                    "next: stop the program that polls the table, and run init again with --no-poller",
+                );
             }
         }
     }

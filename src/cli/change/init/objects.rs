@@ -36,7 +36,7 @@ pub(super) async fn publication(
         return Err(Error::Precondition {
             problem: format!("publication {name} is there and does not publish inserts"),
             cure: format!(
-                "give publication.name another name, or, if nobody else reads it: ALTER PUBLICATION {name} SET (publish = '{}');",
+                "give publication.name another name, or, if no other client reads it: ALTER PUBLICATION {name} SET (publish = '{}');",
                 options.needed.publish()
             ),
         });

@@ -74,7 +74,7 @@ fn of_tables(plan: &Plan, tables: &Tables) -> String {
     text.push_str(&told(&tables.warnings));
     text.push_str(&rows(plan));
     if tables.is_routed {
-        text.push_str("! transforms lead records to topics that are not known before: the first record of each makes it\n");
+        text.push_str("! transforms route records to topics that are not known in advance: the first record of each topic creates it\n");
     }
     text
 }
@@ -90,10 +90,10 @@ fn rows(plan: &Plan) -> String {
         }
         (SnapshotMode::Always, _) => "sent at each start (snapshot.mode=always)".to_owned(),
         (_, SlotBefore::Absent | SlotBefore::Made) => {
-            "sent at the first start; snapshot.mode=no_data leaves out what is there".to_owned()
+            "sent at the first start; snapshot.mode=no_data sends no existing rows".to_owned()
         }
         (_, SlotBefore::There) => format!(
-            "sent at the first start, unless outboxd has a position of replication slot {}; snapshot.mode=no_data leaves out what is there",
+            "sent at the first start, unless outboxd has a position of replication slot {}; snapshot.mode=no_data sends no existing rows",
             plan.parts.postgres.slot.name
         ),
     };
@@ -107,7 +107,9 @@ fn warnings(plan: &Plan, outbox: &Outbox, into: &str) -> String {
     if let Some(shape) = &outbox.shape
         && shape.key == shape.id
     {
-        text.push_str("! no column says what an event is about: its id becomes the key, and events have no order among them\n");
+        text.push_str(
+            "! no column has the aggregate of an event: its id becomes the key, and events have no order\n",
+        );
     }
     if outbox.shape.as_ref().is_some_and(|shape| shape.preset == MODULITH) {
         text.push_str(
@@ -127,7 +129,7 @@ fn warnings(plan: &Plan, outbox: &Outbox, into: &str) -> String {
         text.push_str("  no publication is made: beside that program every event would be sent twice. ");
         text.push_str(&match mark.migrate_command(into) {
             Some(command) => format!(
-                "To move over without a gap:\n  {command}\n  if nobody polls it any more: --no-poller\n"
+                "To move over without a gap:\n  {command}\n  if no program polls it any more: --no-poller\n"
             ),
             None => {
                 "Stop that program, and run init again with\n  --no-poller: the first start sends the rows \

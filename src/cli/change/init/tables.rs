@@ -105,7 +105,9 @@ async fn planned(
     let slot = SlotBefore::of(&slot_step, args);
     steps.extend(args.create_slot.then_some(slot_step));
     let topics = match given.has_brokers {
-        true => topics::held_against(&parts, tables.topics(sql, &parts).await?.into_iter().collect()).await?,
+        true => {
+            topics::with_existing(&parts, tables.topics(sql, &parts).await?.into_iter().collect()).await?
+        }
         false => Topics::default(),
     };
     let denied = |error: InitError| error.or_grant(&tables.all, &given.server.user);

@@ -55,11 +55,11 @@ pub(super) async fn look_for(parts: &Arc<RelayParts>, values: Vec<String>) -> Re
         Some(topic) => BTreeSet::from([topic]),
         None => values.iter().filter_map(|value| router.topic(value).ok()).collect(),
     };
-    Ok(Topics { only, ..held_against(parts, wanted).await? })
+    Ok(Topics { only, ..with_existing(parts, wanted).await? })
 }
 
 /// Returns the topics with the information which of them exist.
-pub(super) async fn held_against(
+pub(super) async fn with_existing(
     parts: &Arc<RelayParts>,
     wanted: BTreeSet<String>,
 ) -> Result<Topics, InitError> {
@@ -88,8 +88,10 @@ pub(super) async fn make(parts: &RelayParts, args: &InitArgs, missing: &[String]
     let options = options(parts, args);
     for topic in missing {
         match make_topic(&options, topic).await.map_err(refused)? {
-            kafka::Made::Now => crate::cli::say(&format!("made topic {topic}")),
-            kafka::Made::NotByUs => crate::cli::say(&format!("topic {topic} is for the brokers to make")),
+            kafka::Made::Now => crate::cli::print_message(&format!("made topic {topic}")),
+            kafka::Made::NotByUs => {
+                crate::cli::print_message(&format!("topic {topic} will be auto-created by the brokers"));
+            }
         }
     }
     Ok(())

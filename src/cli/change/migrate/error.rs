@@ -24,7 +24,7 @@ pub(super) enum MigrateError {
     WalLevel(String),
     #[error("the configuration captures {} tables, and a migration is about one: {}", .0.len(), .0.join(", "))]
     NotOneTable(Vec<String>),
-    #[error("no column of table {table} tells what the poller has sent")]
+    #[error("no column of table {table} shows which rows the poller has sent")]
     NoMark { table: String },
     #[error("several columns of table {table} may be the mark of a row that the poller has sent: {}", columns.join(", "))]
     ManyMarks {
@@ -64,7 +64,7 @@ pub(super) enum MigrateError {
     #[error("replication slot {slot:?} is read by pid {pid}")]
     Running { slot: String, pid: i32 },
     #[error(
-        "nobody reads replication slot {0:?}: rows that are outboxd's would not be sent before the poller's next ones"
+        "no client reads replication slot {0:?}: outboxd's rows would not be sent before the poller's next rows"
     )]
     NotRunning(String),
     #[error(
@@ -83,7 +83,7 @@ pub(super) enum MigrateError {
     SameSlot(String),
     #[error("replication slot {slot:?} is read by pid {pid}, which is not outboxd's to stop")]
     ReadByOther { slot: String, pid: i32 },
-    #[error("replication slot {0:?} is not there: nothing was taken over")]
+    #[error("there is no replication slot {0:?}: nothing was taken over")]
     NotCopied(String),
     #[error("the taking over is past that: {slot:?} stands at another place than {from:?}")]
     Elsewhere { slot: String, from: String },
@@ -106,7 +106,7 @@ pub(super) enum MigrateError {
     #[error("connector {connector} did not stop within {seconds} s")]
     NotStopped { connector: String, seconds: u64 },
     #[error(
-        "the configuration does not say where Debezium's stored offset is: what it has sent since it moved the slot would come again"
+        "the configuration does not name the topic of Debezium's stored offset: events that it has sent since it moved the slot would repeat"
     )]
     NoOffsets,
     #[error(
@@ -119,7 +119,7 @@ pub(super) enum MigrateError {
         /// Command for a user who accepts that events are sent again.
         anyway: String,
     },
-    #[error("outboxd did not catch up within {seconds} s: inserts went on, nothing was changed")]
+    #[error("outboxd did not catch up within {seconds} s: inserts continued, nothing was changed")]
     Hold { seconds: u64 },
 }
 
@@ -233,12 +233,12 @@ impl Diagnose for MigrateError {
             }
             Self::ForeignPublication(name) => {
                 return Some(format!(
-                    "give publication.name and slot.name other names, or, when nobody uses them: DROP PUBLICATION \"{name}\"; and \
+                    "give publication.name and slot.name other names, or, if they are unused: DROP PUBLICATION \"{name}\"; and \
                      outboxd slot drop -c FILE"
                 ));
             }
             Self::OlderSlot(_) => {
-                "give slot.name another name, or, when nobody uses it: outboxd slot drop -c FILE"
+                "give slot.name another name, or, if it is unused: outboxd slot drop -c FILE"
             }
             Self::SlotLost { .. } => {
                 "rows that are outboxd's may be missing: outboxd verify -c FILE names them; \
@@ -295,18 +295,18 @@ impl Diagnose for MigrateError {
                 ));
             }
             Self::NotBegun(_) => "outboxd migrate start -c FILE",
-            Self::NotSoFar { .. } => "outboxd migrate start -c FILE goes on with it",
-            Self::Past { .. } => "outboxd migrate status -c FILE says what is next",
+            Self::NotSoFar { .. } => "outboxd migrate start -c FILE continues it",
+            Self::Past { .. } => "outboxd migrate status -c FILE shows the next step",
             Self::Running { .. } => "stop outboxd with SIGTERM, then run this again",
             Self::NotRunning(_) => "start outboxd, then run this again",
             Self::Unsent { .. } => {
-                "let the poller send them; then outboxd migrate status -c FILE says whether more come"
+                "let the poller send them; then outboxd migrate status -c FILE shows whether more come"
             }
             Self::Polled { .. } | Self::Scanned { .. } => {
                 "stop the poller, then run this again. If it was no poller that has read the table: --poller-is-stopped"
             }
             Self::Hold { .. } => {
-                "run this again when outboxd is not behind: outboxd lag -c FILE; or give it longer: --hold 20s"
+                "run this again when outboxd is not behind: outboxd lag -c FILE; or allow more time: --hold 20s"
             }
         };
         Some(cure.to_owned())

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cli::change::migrate::error::MigrateError;
-use crate::relay::{KeptPosition, RelayParts, kept_position};
+use crate::relay::{RelayParts, StoredPosition, stored_position};
 use crate::wal::Lsn;
 
 /// Time that Kafka may take to return outboxd's position.
@@ -24,11 +24,11 @@ pub(super) enum LastRun {
 impl LastRun {
     /// Reads the position from Kafka. `confirmed` is the confirmed position of the slot.
     pub(super) async fn ask(parts: &Arc<RelayParts>, confirmed: Option<Lsn>) -> Result<Self, MigrateError> {
-        let kept = kept_position(Arc::clone(parts), PATIENCE).await?;
+        let kept = stored_position(Arc::clone(parts), PATIENCE).await?;
         Ok(Self::judge(kept.as_ref(), confirmed))
     }
 
-    fn judge(kept: Option<&KeptPosition>, confirmed: Option<Lsn>) -> Self {
+    fn judge(kept: Option<&StoredPosition>, confirmed: Option<Lsn>) -> Self {
         match kept {
             None => Self::Unknown,
             // outboxd never confirms beyond the position that it stores.
@@ -47,9 +47,9 @@ mod tests {
     use crate::wal::Oid;
 
     #[test]
-    fn a_position_tells_how_the_last_run_ended_unless_somebody_came_behind() {
+    fn a_position_shows_how_the_last_run_ended_unless_another_client_came_after_it() {
         let kept = |ended| {
-            let mut kept = KeptPosition::of(Phase::Streaming, Lsn::new(20), Vec::new(), Oid(5));
+            let mut kept = StoredPosition::of(Phase::Streaming, Lsn::new(20), Vec::new(), Oid(5));
             kept.ended = ended;
             kept
         };

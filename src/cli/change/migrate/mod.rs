@@ -25,7 +25,7 @@ use taken::Form;
 use crate::cli::asynchronously;
 use crate::error::Exit;
 use crate::postgres::Sql;
-use crate::relay::{self, RelayParts, kept_position};
+use crate::relay::{self, RelayParts, stored_position};
 
 /// Time that the brokers may take to report whether there was such a slot before.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -81,7 +81,7 @@ const fn status_form(args: &StatusArgs) -> Form {
 async fn first_run(parts: &Arc<RelayParts>, sql: &Sql) -> Result<String, MigrateError> {
     let run = "outboxd run -c FILE -X snapshot.mode=no_data".to_owned();
     // An unreadable position is reported by that start.
-    let kept = kept_position(Arc::clone(parts), PATIENCE).await.ok().flatten();
+    let kept = stored_position(Arc::clone(parts), PATIENCE).await.ok().flatten();
     let slot = sql.slot(&parts.postgres.slot.name).await?;
     let stands = slot.and_then(|slot| slot.confirmed_flush_lsn);
     Ok(match (kept, stands) {

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::args::From;
 use crate::cli::shell::ask::Answer;
 use crate::cli::shell::steps::Doing;
-use crate::cli::{print, say};
+use crate::cli::{print, print_message};
 use crate::error::Exit;
 
 /// Outcome of `start`, `finish` or `rollback`: the same for every source.
@@ -47,12 +47,12 @@ impl<'a> Outcome<'a> {
 
     /// Prints the outcome of a command that the user declined.
     pub(super) fn declined(self, as_json: bool) -> Exit {
-        let _ = self.not_done().tell(as_json);
+        let _ = self.not_done().report(as_json);
         Answer::No.exit()
     }
 
     /// Prints the outcome.
-    pub(super) fn tell(self, as_json: bool) -> Exit {
+    pub(super) fn report(self, as_json: bool) -> Exit {
         let Self { command, from, name, done, said, next, undo, doing } = self;
         if as_json {
             let from = match from {
@@ -72,7 +72,7 @@ impl<'a> Outcome<'a> {
         }
         let lines = [("now", next), ("undo", undo)];
         for (what, text) in lines.into_iter().filter_map(|(what, text)| Some((what, text?))) {
-            say(&format!("  {what}: {text}"));
+            print_message(&format!("  {what}: {text}"));
         }
         Exit::Ok
     }

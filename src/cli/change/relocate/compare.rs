@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_that_an_unsent_row_has_too_is_not_left_out() {
+    fn an_id_that_an_unsent_row_has_too_is_not_excluded() {
         let mut found = Comparison::default();
         let known = HashSet::from(["old".to_owned()]);
         let rows = [

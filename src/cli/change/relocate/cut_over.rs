@@ -13,10 +13,10 @@ use super::site::Site;
 use crate::cli::prove::verify::keeps_commit_times;
 use crate::cli::shell::progress::Progress;
 use crate::cli::shell::typed::quoted;
-use crate::cli::{print, say};
+use crate::cli::{print, print_message};
 use crate::error::Exit;
 use crate::postgres::Error;
-use crate::relay::{self, kept_position};
+use crate::relay::{self, stored_position};
 
 /// The table of the ids that are in Kafka, beside the outbox.
 pub(super) const TABLE: &str = "outboxd_moved";
@@ -41,15 +41,15 @@ pub(super) async fn cut_over(args: &CutOverArgs) -> Result<Exit, MoveError> {
     keep(&site, &found.sent, &progress).await?;
     progress.end();
     let order = order(&site, args.order_by.as_deref()).await?;
-    let told = told(&site, args, &order).await?;
+    let told = first_configuration(&site, args, &order).await?;
     write(&args.into, &told)?;
-    say(&format!("wrote table {} and {}", table(&site), args.into.display()));
+    print_message(&format!("wrote table {} and {}", table(&site), args.into.display()));
     if let Some(doubt) = order.doubt(&found) {
-        say(&format!("warning: {doubt}"));
+        print_message(&format!("warning: {doubt}"));
     }
     if let rows @ 1.. = found.without_id.sent {
-        say(&format!(
-            "warning: {rows} rows without an id are in Kafka, and will be sent again: the first start knows rows by their ids"
+        print_message(&format!(
+            "warning: {rows} rows without an id are in Kafka, and will be sent again: the first start recognizes rows by their ids"
         ));
     }
     if args.target.json {
@@ -61,14 +61,14 @@ pub(super) async fn cut_over(args: &CutOverArgs) -> Result<Exit, MoveError> {
         "  now: outboxd run -c FILE -c {into}   once; then without it\n  then: outboxd move verify TARGET",
         into = quoted(&args.into.display().to_string())
     );
-    say(&args.target.in_commands(&now));
-    say(&format!("  at the end: DROP TABLE {};", table(&site)));
+    print_message(&args.target.in_commands(&now));
+    print_message(&format!("  at the end: DROP TABLE {};", table(&site)));
     Ok(Exit::Ok)
 }
 
 /// Stores the ids that are sent. Those of an earlier run may be outdated.
 async fn keep(site: &Site, sent: &[String], progress: &Progress) -> Result<(), Error> {
-    const DOING: &str = "keeping the ids of what was sent";
+    const DOING: &str = "storing the ids of rows that were sent";
     let table = table(site);
     // CREATE TABLE IF NOT EXISTS needs the right to create also where the table exists.
     let is_there = site.sql.query(DOING, "select to_regclass($1) is not null", &[&table]).await?;
@@ -96,7 +96,11 @@ fn table(site: &Site) -> String {
 
 /// Returns the configuration of the first start: its snapshot sends the rows that are not in Kafka. A row
 /// that was written since is not in the table of sent ids.
-async fn told(site: &Site, args: &CutOverArgs, order: &SendOrder) -> Result<String, MoveError> {
+async fn first_configuration(
+    site: &Site,
+    args: &CutOverArgs,
+    order: &SendOrder,
+) -> Result<String, MoveError> {
     let (id, name) = (site.id_column()?, site.name());
     let known =
         args.target.sent.as_deref().map(|sent| format!(" AND ({sent}) IS NOT TRUE")).unwrap_or_default();
@@ -112,7 +116,7 @@ async fn told(site: &Site, args: &CutOverArgs, order: &SendOrder) -> Result<Stri
         (format!("snapshot.select.statement.overrides.{name}"), select),
     ];
     // There was such a slot, on the other server or here: the start is configured to accept that.
-    let kept = kept_position(std::sync::Arc::clone(&site.parts), PATIENCE).await?;
+    let kept = stored_position(std::sync::Arc::clone(&site.parts), PATIENCE).await?;
     if let Some(kept) = kept.filter(|kept| kept.phase == relay::Phase::Streaming) {
         settings.push(("outboxd.position.accept".to_owned(), kept.lsn.to_string()));
     }
@@ -160,7 +164,7 @@ impl SendOrder {
     pub(super) fn doubt(&self, found: &Comparison) -> Option<&'static str> {
         (*self == Self::Begins && found.unsent_count() > 1).then_some(
             "the rows will be sent in the order in which their transactions began to write. Where transactions ran side by side, the \
-             order of their commits may have been another one: this server does not know it (track_commit_timestamp is off). If \
+             order of their commits may have been another one: this server does not store it (track_commit_timestamp is off). If \
              events of one key were written by such transactions, name a column that grows with each event of a key: --order-by COLUMN",
         )
     }

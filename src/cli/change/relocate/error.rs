@@ -25,13 +25,13 @@ pub(super) enum MoveError {
     #[error("table {table} has more than {max} rows that may have to be sent")]
     TooManyRows { table: String, max: usize },
     #[error(
-        "{0} rows have no record, and the topics have forgotten their first records: who was sent long ago cannot be told from who was not"
+        "{0} rows have no record, and the topics no longer have their first records: rows that were sent long ago cannot be distinguished from rows that were not"
     )]
     Forgotten(usize),
     #[error("replication slot {slot:?} is read by pid {pid}")]
     StillRead { slot: String, pid: i32 },
     #[error(
-        "there is a replication slot {slot:?} already: a start that has a position of it goes on from there, and sends no snapshot"
+        "there is a replication slot {slot:?} already: a start that has a position of it resumes from there, and sends no snapshot"
     )]
     SlotThere { slot: String, is_lost: bool },
     #[error("{rows} rows of table {table} of the server that is left are neither here nor in Kafka")]
@@ -115,19 +115,19 @@ impl Diagnose for MoveError {
         let cure = match self {
             Self::NotOneTable(_) => "name the one in the configuration: table.include.list=public.outbox",
             Self::TooManyRows { .. } | Self::Forgotten(_) => {
-                "say which rows were sent in any case: --sent \"created_at < '2026-11-01'\""
+                "name the rows that were certainly sent: --sent \"created_at < '2026-11-01'\""
             }
             Self::StillRead { .. } => "stop the outboxd that reads it, then run this again",
             Self::SlotThere { is_lost: true, .. } => {
                 "it is lost: outboxd slot drop -c FILE, then run this again"
             }
             Self::SlotThere { .. } => {
-                "if nobody needs it: outboxd slot drop -c FILE says what that means; or give slot.name another name"
+                "if it is not needed: outboxd slot drop -c FILE shows what dropping it means; or give slot.name another name"
             }
             Self::MayNotWrite { fix, .. } => return Some(format!("as the owner of the schema: {fix}")),
-            Self::FileThere(_) => "take another name: --into FILE",
+            Self::FileThere(_) => "choose another name: --into FILE",
             Self::NotArrived { .. } => {
-                "wait until all rows are here: nobody may write to the old server any more"
+                "wait until all rows are here: no program may write to the old server any more"
             }
             _ => return self.inner().and_then(Diagnose::cure),
         };

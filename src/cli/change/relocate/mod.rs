@@ -70,7 +70,7 @@ async fn verify(args: &VerifyArgs) -> Result<Exit, MoveError> {
     let mut waiting = Waiting::on(&progress);
     while found.unsent_count() > 0 && Instant::now() < deadline {
         let now = format!(", {} left", found.unsent_count());
-        waiting.goes_on("outboxd to send what is there", &now);
+        waiting.report_waiting("outboxd to send what is there", &now);
         tokio::time::sleep(INTERVAL).await;
         found = compare(&site, target, &progress).await?;
     }

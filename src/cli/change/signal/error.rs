@@ -20,7 +20,7 @@ pub(super) enum SignalError {
     #[error("no captured table matches {name:?}")]
     NoTable { name: String, captured: Vec<String> },
     #[error(
-        "the signal is written, but PostgreSQL returned no WAL position: whether the relay reads it is not known"
+        "the signal is written, but PostgreSQL returned no WAL position: it is unknown whether the relay reads it"
     )]
     NoPosition,
     #[error("--filter is for one table, and {0} match")]

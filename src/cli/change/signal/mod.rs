@@ -20,7 +20,7 @@ use error::SignalError;
 
 use crate::cli::run::assemble::assemble;
 use crate::cli::shell::sql::open;
-use crate::cli::{asynchronously, print, say};
+use crate::cli::{asynchronously, print, print_message};
 use crate::error::Exit;
 use crate::postgres::{SlotName, Sql};
 use crate::relay::{Capture, RelayParts};
@@ -61,19 +61,19 @@ async fn send(command: &SignalCommand) -> Result<Exit, SignalError> {
         "id": id, "type": kind, "data": data, "tables": tables, "channel": channel.name(), "lsn": null, "read": false,
     });
     if args.dry_run {
-        tell(args, &shown, &format!("would write {kind} {id}{}", named(&tables)));
+        report(args, &shown, &format!("would write {kind} {id}{}", named(&tables)));
         return Ok(Exit::Ok);
     }
     channel.write(&sql, &id, kind, data.as_ref()).await?;
     let lsn = end_of_wal(&sql).await?;
-    say(&format!("wrote {kind} {id} to {}{}", channel.name(), named(&tables)));
+    print_message(&format!("wrote {kind} {id} to {}{}", channel.name(), named(&tables)));
     let reading = wait(&sql, &parts.postgres.slot.name, lsn, args.wait).await?;
     if let Some(members) = shown.as_object_mut() {
         members.insert("lsn".to_owned(), lsn.to_string().into());
         members.insert("read".to_owned(), (reading == Reading::Read).into());
     }
     let slot = &parts.postgres.slot.name;
-    tell(args, &shown, &told(reading, slot, args.wait));
+    report(args, &shown, &outcome_text(reading, slot, args.wait));
     Ok(if reading == Reading::Read || args.wait.is_zero() { Exit::Ok } else { Exit::Failed })
 }
 
@@ -135,7 +135,7 @@ async fn wait(sql: &Sql, slot: &SlotName, lsn: Lsn, time: Duration) -> Result<Re
     }
 }
 
-fn told(reading: Reading, slot: &SlotName, time: Duration) -> String {
+fn outcome_text(reading: Reading, slot: &SlotName, time: Duration) -> String {
     match reading {
         Reading::Read => "the relay has read it".to_owned(),
         Reading::Pending if time.is_zero() => "the relay reads it as soon as the stream brings it".to_owned(),
@@ -155,7 +155,7 @@ fn named(tables: &[String]) -> String {
 }
 
 /// Prints the outcome: text for a person, or the object.
-fn tell(args: &SendArgs, shown: &Value, text: &str) {
+fn report(args: &SendArgs, shown: &Value, text: &str) {
     match args.json {
         true => print(&format!("{shown}\n")),
         false => print(&format!("{}\n", args.config.in_commands(text))),

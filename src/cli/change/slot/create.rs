@@ -4,7 +4,7 @@ use super::Target;
 use super::args::TargetArgs;
 use super::error::SlotError;
 use crate::cli::shell::waiting::telling;
-use crate::cli::{print, say};
+use crate::cli::{print, print_message};
 use crate::error::Exit;
 use crate::postgres::Error;
 
@@ -35,10 +35,10 @@ pub(super) async fn create(args: &TargetArgs) -> Result<Exit, SlotError> {
     } else {
         print(&format!("made {name} at {at}\n"));
     }
-    say(&format!(
-        "  what commits from now on is kept until it is read; undo: outboxd slot drop --slot {name}\n  if outboxd has had \
-         a slot of this name before, its next start says which outboxd.position.accept it needs\n  \
-         if not, its first start sends the rows that are in the tables; -X snapshot.mode=no_data leaves them out"
+    print_message(&format!(
+        "  WAL is retained from now on until it is read; undo: outboxd slot drop --slot {name}\n  if outboxd has had \
+         a slot of this name before, its next start names the value of outboxd.position.accept that it needs\n  \
+         if not, its first start sends the rows that are in the tables; -X snapshot.mode=no_data sends none of them"
     ));
     Ok(Exit::Ok)
 }

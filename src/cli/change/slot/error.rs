@@ -67,7 +67,7 @@ impl Diagnose for SlotError {
             )),
             Self::InUse { .. } => Some("stop the outboxd that reads it, then run this again".to_owned()),
             Self::Backwards { .. } => Some(
-                "what is confirmed is gone from the stream; outboxd verify tells what is missing".to_owned(),
+                "what is confirmed is gone from the stream; outboxd verify lists what is missing".to_owned(),
             ),
             Self::BeyondTheEnd { .. } => Some(
                 "give one of this server that is behind the slot: outboxd slot ls -c FILE shows where each stands".to_owned(),

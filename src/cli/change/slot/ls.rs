@@ -43,6 +43,6 @@ fn row(slot: &Direct) -> [String; 8] {
         bytes(slot.lag_bytes),
         bytes(Some(slot.retained_bytes)),
         safe.map_or_else(|| "no limit".to_owned(), |bytes| HumanBytes(bytes).to_string()),
-        slot.holder.as_deref().map_or_else(|| "nobody".to_owned(), clean),
+        slot.holder.as_deref().map_or_else(|| "no client".to_owned(), clean),
     ]
 }

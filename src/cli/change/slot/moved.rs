@@ -11,7 +11,7 @@ use crate::cli::args::ConfigArgs;
 use crate::cli::run::assemble::assemble;
 use crate::cli::shell::ask::{Answer, confirmed};
 use crate::cli::shell::next_start::next_start_without_slot;
-use crate::cli::{print, say};
+use crate::cli::{print, print_message};
 use crate::error::Exit;
 use crate::postgres::Error;
 
@@ -23,11 +23,11 @@ pub(super) async fn drop_slot(args: &DropArgs) -> Result<Exit, SlotError> {
     let target = Target::open(&args.target).await?;
     let facts = target.unread().await?;
     let loss = Loss::of(&target.sql, &target.name, &facts, &target.options.publication.name, None).await;
-    say(&told(&target.name, target.is_own(), &loss));
+    print_message(&loss_text(&target.name, target.is_own(), &loss));
     let next = if target.is_own() { after_drop(&target, &args.target.config).await } else { None };
     if let Some((summary, fix)) = &next {
         let fix = fix.iter().map(|fix| format!("\n    to fix: {fix}")).collect::<String>();
-        say(&args.target.config.in_commands(&format!("  then {summary}{fix}")));
+        print_message(&args.target.config.in_commands(&format!("  then {summary}{fix}")));
     }
     let answer = confirmed(&target.name, args.yes, "drops it").await;
     let done = answer == Answer::Yes;
@@ -36,7 +36,7 @@ pub(super) async fn drop_slot(args: &DropArgs) -> Result<Exit, SlotError> {
         target.sql.query("dropping the replication slot", drop_it, &[&target.name]).await?;
     }
     let text = if done { format!("dropped {}\n", target.name) } else { String::new() };
-    tell(args.target.json, &target.name, &loss, done, &text);
+    report(args.target.json, &target.name, &loss, done, &text);
     Ok(answer.exit())
 }
 
@@ -58,18 +58,18 @@ pub(super) async fn advance(args: &AdvanceArgs) -> Result<Exit, SlotError> {
         return Err(SlotError::Backwards { slot, confirmed, to });
     }
     let loss = Loss::of(&target.sql, &slot, &facts, &target.options.publication.name, Some(to)).await;
-    say(&told(&slot, target.is_own(), &loss));
+    print_message(&loss_text(&slot, target.is_own(), &loss));
     let answer = confirmed(&slot, args.yes, "moves it").await;
     let done = answer == Answer::Yes;
     let mut text = String::new();
     if done {
         let at = move_to(&target, &to.to_string()).await?;
         text = format!("moved {slot} to {at}\n");
-        say(&format!(
+        print_message(&format!(
             "  start outboxd once with -X outboxd.position.accept={at}: it knows where the slot was"
         ));
     }
-    tell(args.target.json, &slot, &loss, done, &text);
+    report(args.target.json, &slot, &loss, done, &text);
     Ok(answer.exit())
 }
 
@@ -81,7 +81,7 @@ async fn move_to(target: &Target, to: &str) -> Result<String, Error> {
     row.try_get(0).map_err(|error| Error::sql(DOING, error))
 }
 
-fn tell(as_json: bool, slot: &str, loss: &Loss, done: bool, text: &str) {
+fn report(as_json: bool, slot: &str, loss: &Loss, done: bool, text: &str) {
     if as_json {
         print(&format!("{}\n", json!({ "slot": slot, "lost": loss, "done": done })));
     } else {
@@ -90,7 +90,7 @@ fn tell(as_json: bool, slot: &str, loss: &Loss, done: bool, text: &str) {
 }
 
 /// Returns what would be lost, in words.
-fn told(slot: &str, is_own: bool, loss: &Loss) -> String {
+fn loss_text(slot: &str, is_own: bool, loss: &Loss) -> String {
     let range = format!("{} to {}", loss.from.as_deref().unwrap_or("its begin"), loss.to);
     let bytes = loss.bytes.map_or_else(|| "WAL".to_owned(), |bytes| format!("{} of WAL", HumanBytes(bytes)));
     let mut text = format!("slot {slot} would never send {bytes}, {range}:\n  {}", changes(loss));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loss_is_told_before_it_happens() {
+    fn the_loss_is_reported_before_it_happens() {
         let some = Changes {
             rows: 1214,
             transactions: 57,
@@ -169,7 +169,7 @@ mod tests {
             (None, "  its rows cannot be counted: no right\n  rows stay"),
         ];
         for (changes, expected) in cases {
-            let text = told("orders", true, &loss(changes));
+            let text = loss_text("orders", true, &loss(changes));
             assert!(
                 text.starts_with("slot orders would never send 2.00 KiB of WAL, 0/10 to 0/810:\n"),
                 "{text}"
@@ -179,16 +179,16 @@ mod tests {
     }
 
     #[test]
-    fn of_another_slot_it_is_told_which_publication_is_counted() {
+    fn of_another_slot_the_counted_publication_is_reported() {
         let none = Changes { rows: 0, transactions: 0, at_least: false, first: None, last: None };
-        let other = told("other", false, &loss(Some(none.clone())));
+        let other = loss_text("other", false, &loss(Some(none.clone())));
         assert!(
             other.ends_with(
                 "  no row of a published table\n  counted in publication \"p\"; who reads this slot may name another one"
             ),
             "{other}"
         );
-        assert!(!told("orders", true, &loss(Some(none))).contains("counted in"));
-        assert!(!told("other", false, &loss(None)).contains("counted in"), "nothing was counted");
+        assert!(!loss_text("orders", true, &loss(Some(none))).contains("counted in"));
+        assert!(!loss_text("other", false, &loss(None)).contains("counted in"), "nothing was counted");
     }
 }

@@ -1,7 +1,7 @@
 use serde_json::{Map, Value, json};
 
 use super::args::Form;
-use super::say;
+use super::print_message;
 use crate::cli::print;
 use crate::config::{Portable, ShownConfig, ShownSetting};
 
@@ -20,7 +20,7 @@ pub(super) fn convert(config: &ShownConfig, form: Form) {
     };
     print(&text);
     for setting in &config.settings {
-        tell(setting, form);
+        report(setting, form);
     }
 }
 
@@ -35,18 +35,20 @@ fn value(setting: &ShownSetting) -> Option<String> {
 }
 
 /// Prints what the user must do besides.
-fn tell(setting: &ShownSetting, form: Form) {
+fn report(setting: &ShownSetting, form: Form) {
     match (&setting.portable, form) {
         (Portable::Variable(name), Form::Env) => {
-            say(&format!(
+            print_message(&format!(
                 "{}: a secret, not written: set {name} as secrets are set where it runs",
                 setting.key
             ));
         }
         (Portable::Variable(name), _) => {
-            say(&format!("{}: a secret, not written: set the variable {name}", setting.key));
+            print_message(&format!("{}: a secret, not written: set the variable {name}", setting.key));
         }
-        (Portable::Hidden, _) => say(&format!("{}: not written, its key holds a secret", setting.key)),
+        (Portable::Hidden, _) => {
+            print_message(&format!("{}: not written, its key holds a secret", setting.key));
+        }
         (Portable::Plain(_) | Portable::Placeholder(_), _) => {}
     }
 }
@@ -56,7 +58,7 @@ fn connector<'s>(said: &'s [(&ShownSetting, String)]) -> impl Iterator<Item = (S
     said.iter().filter_map(|(setting, value)| {
         let key = setting.connector_key();
         if key.is_none() {
-            say(&format!("{}: not written, it is for Debezium Server itself", setting.key));
+            print_message(&format!("{}: not written, it is for Debezium Server itself", setting.key));
         }
         Some((key?, value.as_str()))
     })
@@ -95,7 +97,10 @@ fn server(said: &[(&ShownSetting, String)]) -> String {
         let placeholder = !matches!(setting.portable, Portable::Plain(_));
         match setting.server_line(value, placeholder) {
             Some((key, value)) => text.push_str(&property(&key, &value)),
-            None => say(&format!("{}: not written, Debezium Server has no word for {value}", setting.key)),
+            None => print_message(&format!(
+                "{}: not written, Debezium Server has no word for {value}",
+                setting.key
+            )),
         }
     }
     text
@@ -127,7 +132,7 @@ fn variable(setting: &ShownSetting, value: &str, said: &[(&ShownSetting, String)
     match setting.variable(&aliases).filter(|_| !value.contains(['\n', '\r'])) {
         Some(name) => Some(format!("{name}={value}\n")),
         None => {
-            say(&format!("{}: not written, no variable can say it", setting.key));
+            print_message(&format!("{}: not written, no environment variable can set it", setting.key));
             None
         }
     }

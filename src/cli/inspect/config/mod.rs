@@ -11,7 +11,7 @@ pub(in crate::cli) use show::as_json;
 use args::ConfigCommand;
 
 use crate::cli::run::assemble::{AssembleError, mistakes};
-use crate::cli::{fail, say};
+use crate::cli::{fail, print_message};
 use crate::config::{ConfigError, ShownConfig};
 use crate::error::Exit;
 

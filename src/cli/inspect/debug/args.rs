@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::inspect::status::WhomArgs;
+use crate::cli::inspect::status::InstanceArgs;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DebugArgs {
@@ -22,7 +22,7 @@ pub(super) enum DebugCommand {
 #[derive(Debug, Args)]
 pub(super) struct BundleArgs {
     #[command(flatten)]
-    pub(super) whom: WhomArgs,
+    pub(super) whom: InstanceArgs,
     /// Log file of the relay; its last 2,000 lines are included
     #[arg(long, value_name = "FILE")]
     pub(super) log: Option<PathBuf>,

@@ -39,7 +39,7 @@ pub(in crate::cli) fn debug(args: &DebugArgs) -> Exit {
         Ok(folder) => {
             let name = folder.display();
             print(&format!("{name}\n"));
-            crate::cli::say(&format!("read it before you send it: tar -czf {name}.tar.gz {name}"));
+            crate::cli::print_message(&format!("read it before you send it: tar -czf {name}.tar.gz {name}"));
             Exit::Ok
         }
         Err(error) => fail(&error),

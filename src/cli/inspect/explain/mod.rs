@@ -50,7 +50,7 @@ pub(in crate::cli) fn explain(args: &ExplainArgs) -> Exit {
         Err(error) => return fail(&error),
     };
     let progress = Progress::new();
-    let outcome = asynchronously(tell(args, parts, &progress));
+    let outcome = asynchronously(report(args, parts, &progress));
     progress.end();
     match outcome {
         Ok(story) => {
@@ -61,7 +61,7 @@ pub(in crate::cli) fn explain(args: &ExplainArgs) -> Exit {
     }
 }
 
-async fn tell(
+async fn report(
     args: &ExplainArgs,
     parts: Arc<RelayParts>,
     progress: &Progress,

@@ -23,15 +23,15 @@ pub(super) fn lines(story: &Story) -> String {
     for row in story.rows.iter().take(LINES_MAX) {
         field("row", self::row(row));
         if story.is_behind(row) {
-            let what = "none of its records tells this transaction: its change is still to come or was left out (skipped.operations, a \
-                        filter), or was made behind a savepoint";
+            let what = "none of its records has this transaction: its change is not sent yet or was skipped \
+                        (skipped.operations, a filter), or was made behind a savepoint";
             field("row", what.to_owned());
         }
     }
     if story.rows.is_empty() && story.wanted.lsn.is_none() {
         field("row", no_row(story));
     }
-    story.unread.iter().for_each(|why| field("row", format!("not looked at: {why}")));
+    story.unread.iter().for_each(|why| field("row", format!("not searched: {why}")));
     for record in story.records.sent.iter().take(LINES_MAX) {
         let name = if story.is_repeat(record) { "repeated" } else { "sent" };
         field(if record.may_be_it() { name } else { OTHER }, self::record(record));
@@ -52,7 +52,7 @@ pub(super) fn lines(story: &Story) -> String {
     }
     field("slot", slot(story));
     story.groups.iter().take(LINES_MAX).for_each(|passed| field("group", group(passed)));
-    not_told(story).iter().for_each(|missing| field("not told", self::missing(missing)));
+    not_told(story).iter().for_each(|missing| field("unknown", self::missing(missing)));
     lines.push(standing(story));
     lines.into_iter().map(|line| clean(&line) + "\n").collect()
 }
@@ -61,15 +61,15 @@ fn no_row(story: &Story) -> String {
     if let Some(last) = story.not_deleted() {
         let operation = last.operation.unwrap_or_default();
         return format!(
-            "in none of the tables, but its last record is no delete ({operation}): the delete is still to come or was left out \
-             (skipped.operations, a filter), or the table was truncated"
+            "in none of the tables, but its last record is no delete ({operation}): the delete is not sent yet or was \
+             skipped (skipped.operations, a filter), or the table was truncated"
         );
     }
     match story.keyless.as_slice() {
-        [] if !story.unread.is_empty() => "in none of the tables that could be looked at".to_owned(),
+        [] if !story.unread.is_empty() => "in none of the tables that could be searched".to_owned(),
         [] => "in none of the tables: deleted, or never written".to_owned(),
         tables => format!(
-            "in none of the tables with a key: deleted, or never written; not looked at: {}",
+            "in none of the tables with a key: deleted, or never written; not searched: {}",
             tables.join(", ")
         ),
     }
@@ -117,7 +117,7 @@ fn slot(story: &Story) -> String {
     let confirmed = slot.confirmed_flush_lsn.unwrap_or_default();
     let reader = match slot.active_pid {
         Some(pid) => format!("read by pid {pid}"),
-        None => "nobody reads it".to_owned(),
+        None => "no client reads it".to_owned(),
     };
     let left = slot.server_lsn.bytes_since(confirmed);
     format!("{} confirmed to {confirmed}, {} to go, {reader}", story.slot_name, HumanBytes(left))
@@ -142,7 +142,7 @@ fn standing(story: &Story) -> String {
     let times = story.records.sent.iter().filter(|record| record.may_be_it()).count();
     match story.standing() {
         Standing::Arrived if story.records.sent.iter().any(|record| record.may_be_it() && story.is_repeat(record)) => {
-            format!("✓ in Kafka, {times} records: consumers know repeats by the header id")
+            format!("✓ in Kafka, {times} records: consumers recognize repeats by the header id")
         }
         Standing::Arrived if story.records.more => format!("✓ in Kafka, more than {times} records"),
         Standing::Arrived => format!("✓ in Kafka, {times} {}", if times == 1 { "record" } else { "records" }),
@@ -156,7 +156,7 @@ fn standing(story: &Story) -> String {
             } else {
                 format!("outboxd dlq replay{letter} -c FILE --execute sends it again")
             };
-            format!("! a dead letter: outboxd dlq show{letter} -c FILE says why, {next}")
+            format!("! a dead letter: outboxd dlq show{letter} -c FILE shows the reason, {next}")
         }
         Standing::NoSlot => {
             format!("✗ not sent: there is no slot {slot}{}", next_start(story))
@@ -167,14 +167,14 @@ fn standing(story: &Story) -> String {
                  slot.recovery=snapshot sends what is in the table"
             )
         }
-        Standing::NobodyReads => format!("! not sent yet: nobody reads slot {slot}. Start outboxd run"),
+        Standing::NobodyReads => format!("! not sent yet: no client reads slot {slot}. Start outboxd run"),
         Standing::OnTheWay => {
             "! not in Kafka yet: the slot has not come to the end of the WAL. outboxd lag --watch shows how far it is"
                 .to_owned()
         }
         Standing::Missing => {
-            "✗ not in Kafka, and the slot is past it: older than the slot, taken back by retention, or not sent on purpose \
-             (rows not sent, on the status page). outboxd verify looks at all rows"
+            "✗ not in Kafka, and the slot is past it: older than the slot, deleted by retention, or not sent on \
+             purpose (rows not sent, on the status page). outboxd verify compares all rows"
                 .to_owned()
         }
         Standing::Unread => {
@@ -185,12 +185,12 @@ fn standing(story: &Story) -> String {
         }
         Standing::Unplaced => {
             format!(
-                "! not found, but it may be among the {} that do not say where in the WAL they come from: ask for the id or \
-                 the key instead",
+                "! not found, but it may be one of the {} that have no LSN: search \
+                 by id or key instead",
                 records(story.records.without_position)
             )
         }
-        Standing::Unknown => format!("✗ nothing is known of it: no row, no record, no dead letter{}", unread_wal(story)),
+        Standing::Unknown => format!("✗ not found: no row, no record, no dead letter{}", unread_wal(story)),
     }
 }
 
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_shown_is_told() {
+    fn what_is_not_shown_is_reported() {
         let record = FoundRecord {
             operation: None,
             transaction: None,

@@ -8,7 +8,7 @@ use crate::http::{Instance, InvalidInstance};
 
 /// Whom to ask.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct WhomArgs {
+pub(in crate::cli) struct InstanceArgs {
     /// Status port of a running outboxd (PORT, HOST:PORT or a URL); default: query PostgreSQL
     #[arg(long, value_name = "ADDR", env = "OUTBOXD_HTTP", value_parser = instance)]
     pub(super) http: Option<Instance>,
@@ -19,7 +19,7 @@ pub(in crate::cli) struct WhomArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StatusArgs {
     #[command(flatten)]
-    pub(super) whom: WhomArgs,
+    pub(super) whom: InstanceArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
@@ -28,7 +28,7 @@ pub(in crate::cli) struct StatusArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct LagArgs {
     #[command(flatten)]
-    pub(super) whom: WhomArgs,
+    pub(super) whom: InstanceArgs,
     /// Repeat until Ctrl-C
     #[arg(long)]
     pub(super) watch: bool,

@@ -44,12 +44,12 @@ pub(in crate::cli) struct Direct {
     pub(in crate::cli) cure: Option<String>,
 }
 
-const START: &str = "start outboxd run with this configuration: until somebody reads the slot nothing is sent, and the slot keeps \
-                     all WAL from here on";
+const START: &str = "start outboxd run with this configuration: until a client reads the slot nothing is sent, and \
+                     the slot retains all WAL from here on";
 const START_AT_ONCE: &str = "start outboxd run with this configuration at once: the slot may be lost at the next checkpoint, \
                              and with it every event that is not sent. A larger max_slot_wal_keep_size gives it time";
 const MAKE_ROOM: &str = "set a larger max_slot_wal_keep_size at once: the slot may be lost at the next checkpoint, and with it \
-                         every event that is not sent. The log of the outboxd that reads it says what it waits for";
+                         every event that is not sent. The log of the outboxd that reads it has the reason for which it waits";
 
 /// Looks at one slot.
 #[derive(Debug)]

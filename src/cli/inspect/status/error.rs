@@ -57,7 +57,7 @@ impl Diagnose for StatusError {
                 Some("give the address after --http of the outboxd that runs".to_owned())
             }
             Self::Nobody => {
-                Some("--http ADDR for a running outboxd, or -c FILE for what PostgreSQL says".to_owned())
+                Some("--http ADDR for a running outboxd, or -c FILE for the slot in PostgreSQL".to_owned())
             }
             Self::NoSlot { fix: Some(fix), .. } => Some(fix.clone()),
             Self::NoSlot { fix: None, .. } => {

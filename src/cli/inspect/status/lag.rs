@@ -5,7 +5,7 @@ use super::args::LagArgs;
 use super::error::StatusError;
 use super::look::{Look, Seen};
 use super::text::age;
-use crate::cli::{asynchronously, print, say};
+use crate::cli::{asynchronously, print, print_message};
 use crate::error::{Diagnose as _, Exit, chain};
 
 const HEAD: &str = "LAG         POSTGRES    OUTBOXD     KAFKA       OLDEST    KEPT        RUNWAY\n";
@@ -35,7 +35,7 @@ async fn watch(args: &LagArgs) -> Result<(), StatusError> {
             Ok(seen) => Some(seen),
             Err(error) if matches!(error, StatusError::Config(_)) => return Err(error),
             Err(error) => {
-                say(&format!("{} (exit code would be {})", chain(&error), error.exit().code()));
+                print_message(&format!("{} (exit code would be {})", chain(&error), error.exit().code()));
                 None
             }
         };

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use super::args::WhomArgs;
+use super::args::InstanceArgs;
 use super::direct::{Direct, SlotLook};
 use super::error::StatusError;
-use crate::cli::say;
+use crate::cli::print_message;
 use crate::config::DatabaseConfig;
 use crate::error::chain;
 use crate::http::{AskError, Instance};
@@ -31,7 +31,7 @@ pub(in crate::cli) enum Look {
 
 impl Look {
     /// Creates it without a request.
-    pub(super) fn new(whom: &WhomArgs) -> Result<Self, StatusError> {
+    pub(super) fn new(whom: &InstanceArgs) -> Result<Self, StatusError> {
         let sources = whom.config.sources();
         let slot = || {
             let config =
@@ -52,7 +52,7 @@ impl Look {
             Self::Process(instance, slot) => match (instance.overview(PATIENCE).await, slot) {
                 (Ok(overview), _) => Ok(Seen::Process(instance.clone(), Box::new(overview))),
                 (Err(error @ AskError::NoAnswer(..)), Some(slot)) => {
-                    say(&format!("{}; PostgreSQL says:", chain(&error)));
+                    print_message(&format!("{}; the slot in PostgreSQL:", chain(&error)));
                     slot.once().await.map(Seen::of_slot)
                 }
                 (Err(error), _) => Err(error.into()),

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tokio::time;
 
-pub(in crate::cli) use args::{LagArgs, StatusArgs, WhomArgs, instance};
+pub(in crate::cli) use args::{InstanceArgs, LagArgs, StatusArgs, instance};
 pub(in crate::cli) use direct::Direct;
 pub(in crate::cli) use error::StatusError;
 pub(in crate::cli) use lag::lag;
@@ -67,7 +67,7 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Exit {
 }
 
 /// Requests the state once, and returns it as one JSON object.
-pub(in crate::cli) async fn report(whom: &WhomArgs) -> Result<String, StatusError> {
+pub(in crate::cli) async fn report(whom: &InstanceArgs) -> Result<String, StatusError> {
     Ok(Look::new(whom)?.once().await?.json())
 }
 

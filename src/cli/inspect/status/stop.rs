@@ -4,13 +4,13 @@ use std::time::Duration;
 use super::direct::{APPLICATION, Direct};
 use super::error::StatusError;
 use crate::cli::args::ConfigArgs;
+use crate::cli::print_message;
 use crate::cli::run::assemble::assemble;
-use crate::cli::say;
 use crate::cli::shell::next_start::next_start;
 use crate::cli::shell::sql::open;
 use crate::error::{Diagnose as _, chain};
 use crate::postgres::{self, SnapshotMode};
-use crate::relay::{Phase, RelayParts, kept_position};
+use crate::relay::{Phase, RelayParts, stored_position};
 use crate::wal::Oid;
 
 /// The patience with Kafka: `status` is about the slot.
@@ -28,8 +28,8 @@ pub(super) async fn add_remembered(direct: &mut Direct, config: &ConfigArgs) {
             direct.cure = cure.or(direct.cure.take());
         }
         Ok(None) => {}
-        Err(reason) => say(&format!(
-            "it is not known whether the last run has ended for rows that are not sent: {reason}"
+        Err(reason) => print_message(&format!(
+            "cannot read whether the last run ended because of rows that are not sent: {reason}"
         )),
     }
 }
@@ -46,7 +46,7 @@ pub(super) async fn without_slot(slot: String, config: &ConfigArgs) -> StatusErr
 }
 
 async fn find(direct: &Direct, parts: Arc<RelayParts>) -> Result<Option<(String, Option<String>)>, String> {
-    let kept = kept_position(Arc::clone(&parts), PATIENCE).await.map_err(|error| chain(&error))?;
+    let kept = stored_position(Arc::clone(&parts), PATIENCE).await.map_err(|error| chain(&error))?;
     let Some(kept) = kept.filter(|kept| kept.phase == Phase::Streaming) else { return Ok(None) };
     // A database that was made again under its name is begun with like any other.
     if kept.is_of_dropped(database(&parts).await.map_err(|error| chain(&error))?) {

@@ -28,7 +28,7 @@ pub(in crate::cli) fn of_process(seen: &Overview) -> Vec<String> {
     field("source", format!("{} / {tables}, slot {}", source.database, source.slot));
     if seen.state.is_standby() {
         // It asks PostgreSQL who has the slot, and nothing else.
-        field("lag", "the instance that has the slot tells it, and the slot's runway".to_owned());
+        field("lag", "the instance that has the slot reports it, and the slot's runway".to_owned());
     } else {
         field("lag", lag(&seen.lag));
         let (runway, meaning) = slot.runway.words();
@@ -105,7 +105,7 @@ fn of_database(seen: &Direct) -> Vec<String> {
     let state = match (&seen.lost, &seen.holder) {
         (Some(reason), _) => format!("lost: {reason}"),
         (None, Some(holder)) => format!("read by {holder}"),
-        (None, None) => "nobody reads it".to_owned(),
+        (None, None) => "no client reads it".to_owned(),
     };
     let sign = if seen.stopped.is_some() { "✗" } else { sign };
     let mut lines = vec![format!("{sign} slot {}: {state}", seen.slot)];
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_a_slot_and_how_long_it_lives_is_told_with_what_to_do() {
+    fn the_reader_of_a_slot_and_its_runway_are_shown_with_the_fix() {
         let facts = |active_pid, wal_status: &str, safe_wal_bytes| SlotFacts {
             active_pid,
             wal_status: Some(wal_status.to_owned()),
@@ -182,7 +182,7 @@ mod tests {
             (
                 facts(None, "reserved", limit),
                 Some(0),
-                &["! slot orders: nobody reads it", ", lost after 34.33 MiB more", "runway    no end: "],
+                &["! slot orders: no client reads it", ", lost after 34.33 MiB more", "runway    no end: "],
                 Some("start outboxd run"),
             ),
             (

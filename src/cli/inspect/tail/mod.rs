@@ -22,7 +22,7 @@ use crate::cli::shell::decoding;
 use crate::cli::shell::decoding::Unanswered;
 use crate::cli::shell::notice::open_scan;
 use crate::cli::shell::progress::Progress;
-use crate::cli::{asynchronously, print, say};
+use crate::cli::{asynchronously, print, print_message};
 use crate::config::KafkaConfig;
 use crate::error::{Diagnose as _, Exit, chain};
 use crate::kafka;
@@ -54,7 +54,7 @@ async fn follow(args: &TailArgs) -> Result<(), TailError> {
         if scan.partitions().is_empty() && router.is_none() {
             return Err(TailError::NoTopic(topics));
         }
-        say(&if topics.is_empty() {
+        print_message(&if topics.is_empty() {
             "following topics that are made from now on".to_owned()
         } else {
             format!("following {}", topics.join(", "))
@@ -127,7 +127,7 @@ async fn source(args: &TailArgs) -> Result<Source, TailError> {
 fn of_configuration(args: &TailArgs) -> Registries {
     registries::of_sources(&args.config.sources()).unwrap_or_else(|error| {
         let cure = error.cure().map(|cure| format!("\n  to fix: {cure}")).unwrap_or_default();
-        say(&format!("what has the id of a schema is not decoded: {}{cure}", chain(&error)));
+        print_message(&format!("values with a schema id are not decoded: {}{cure}", chain(&error)));
         Registries::default()
     })
 }

@@ -11,7 +11,7 @@ use super::state_topic::{state_topic, transactional_id};
 use super::topics::{self, Target};
 use crate::credentials::Tokens;
 use crate::kafka::{Admin, Broker, Error, Options, Settings, Topic};
-use crate::relay::{self, KeptPosition, RelayParts, TransactionOptions, kept_position};
+use crate::relay::{self, RelayParts, StoredPosition, TransactionOptions, stored_position};
 
 /// Time limit of the first broker's response, and the timeouts of later requests.
 const REACH_MAX: Duration = Duration::from_secs(4);
@@ -44,7 +44,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// The stored position of this relay, if there is one.
-pub(super) type Kept = Result<Option<KeptPosition>, relay::Error>;
+pub(super) type Kept = Result<Option<StoredPosition>, relay::Error>;
 
 /// Waits until a broker responds, and requests its metadata. The producer is first: `run` would use it too,
 /// and it reports the reason of a failed connection.
@@ -63,7 +63,7 @@ pub(super) async fn reach(parts: Arc<RelayParts>) -> Result<Cluster, Error> {
 pub(super) async fn reach_with_position(parts: &Arc<RelayParts>) -> (Result<Cluster, Error>, Option<Kept>) {
     let reached = reach(Arc::clone(parts)).await;
     let kept = match (&reached, &parts.relay.position.topic) {
-        (Ok(_), Some(_)) => Some(kept_position(Arc::clone(parts), POSITION_MAX).await),
+        (Ok(_), Some(_)) => Some(stored_position(Arc::clone(parts), POSITION_MAX).await),
         _ => None,
     };
     (reached, kept)
@@ -87,7 +87,7 @@ pub(super) async fn check(reached: Result<Cluster, Error>, asked: Asked<'_>) -> 
     if targets.is_empty() {
         let depends_on =
             renaming.map_or_else(|| "the route".to_owned(), |alias| format!("transforms.{alias}"));
-        let title = format!("no topic is known before the first row: its name depends on {depends_on}");
+        let title = format!("topics are unknown before the first row: their names depend on {depends_on}");
         checks.push(Check::skipped(codes::TARGETS, title));
     }
     checks.extend(cluster.check_topics(options, targets, dead_letters).await);
@@ -104,7 +104,7 @@ pub(super) async fn check(reached: Result<Cluster, Error>, asked: Asked<'_>) -> 
 fn brokers(count: usize) -> Check {
     match count {
         1 => Check::note(codes::BROKERS, "the cluster has 1 broker")
-            .detail("while it is away nothing is sent; PostgreSQL keeps the events meanwhile"),
+            .detail("while it is unavailable nothing is sent; PostgreSQL retains the events"),
         many => Check::ok(codes::BROKERS, format!("the cluster has {many} brokers")),
     }
 }

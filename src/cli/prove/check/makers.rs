@@ -63,7 +63,7 @@ fn made_by_us(topic: &str, group: &TopicGroup, broker: Option<&Settings>) -> Vec
     let partitions = number(group.partitions, "num.partitions");
     let copies = number(group.replication_factor, "default.replication.factor");
     let title = format!(
-        "topic {topic:?} does not exist yet; outboxd makes it with {} and {}, as topic.creation.{} says",
+        "topic {topic:?} does not exist yet; outboxd creates it with {} and {} by topic.creation.{}",
         counted(partitions, "partition"),
         counted(copies, "copy"),
         group.name
@@ -107,7 +107,7 @@ fn made_by_brokers(topic: &str, brokers: usize, broker: Option<&Settings>) -> Ve
             let title = format!("topic {topic:?} does not exist, or outboxd may not see it");
             vec![
                 Check::warning(codes::TOPIC, title)
-                    .detail("the brokers do not say whether they make topics")
+                    .detail("the brokers do not report whether they create topics")
                     .cure(create),
             ]
         }

@@ -7,7 +7,7 @@ use super::topics::leaderless;
 use crate::error::{Class, Diagnose as _};
 use crate::kafka::{Error, Settings, Topic, tool_lines};
 use crate::postgres::SlotOptions;
-use crate::relay::{self, FIRST_START, KeptPosition, NextStart, Phase, StartStep};
+use crate::relay::{self, FIRST_START, NextStart, Phase, StartStep, StoredPosition};
 use crate::wal::Lsn;
 
 /// The state of the topic.
@@ -37,7 +37,7 @@ pub(super) fn position_topic(name: &str, found: &Found<'_>) -> Vec<Check> {
     };
     let policy = settings.and_then(|settings| settings.get("cleanup.policy"));
     let mut checks = vec![match policy {
-        Some("compact") | None => Check::ok(code, format!("topic {name:?} keeps the position")),
+        Some("compact") | None => Check::ok(code, format!("topic {name:?} stores the position")),
         Some(policy) => {
             let title =
                 format!("topic {name:?} forgets the position after its retention: cleanup.policy={policy}");
@@ -51,7 +51,7 @@ pub(super) fn position_topic(name: &str, found: &Found<'_>) -> Vec<Check> {
 fn not_kept(error: &Error) -> Check {
     let code = codes::POSITION_TOPIC;
     if error.class() != Class::Definite {
-        return Check::skipped(code, format!("whether the position is kept is not known: {error}"));
+        return Check::skipped(code, format!("cannot check the topic of positions: {error}"));
     }
     let check = Check::warning(code, error.to_string()).detail(
         "outboxd runs without a position: a start does not notice a slot that was moved, dropped or made again meanwhile",
@@ -92,13 +92,13 @@ pub(super) fn is_free(slot: &FoundSlot) -> bool {
 /// Compares a slot that no client reads with the position.
 pub(super) fn slot_position(
     options: &SlotOptions,
-    position: &KeptPosition,
+    position: &StoredPosition,
     FoundSlot { facts: slot, database }: &FoundSlot,
     told: ConfiguredStart,
 ) -> Option<Check> {
     let (code, slot) = (codes::SLOT_POSITION, slot.as_ref());
     if position.is_of_dropped(*database) {
-        let title = "the database was made anew since outboxd last ran";
+        let title = "the database was created again since outboxd last ran";
         return Some(Check::warning(code, title).detail(format!("the next start: {FIRST_START}")));
     }
     let (kept, confirmed) = (position.lsn, slot.map(|slot| slot.confirmed_flush_lsn.unwrap_or_default()));
@@ -113,10 +113,10 @@ pub(super) fn slot_position(
     Some(match confirmed {
         Some(confirmed) if confirmed <= kept => Check::ok(
             code,
-            format!("the slot stands where outboxd left it, or before: its position is {kept}"),
+            format!("the slot is at outboxd's position {kept}, or before it"),
         ),
         Some(confirmed) if told.stored_offset => {
-            Check::note(code, format!("the slot stands at {confirmed}, beyond outboxd's position {kept}"))
+            Check::note(code, format!("the slot is at {confirmed}, beyond outboxd's position {kept}"))
                 .detail(
                     "this is right only if Debezium has read from the slot since; the stored offset \
                          then shows it",
@@ -124,12 +124,12 @@ pub(super) fn slot_position(
         }
         _ if is_accepted => Check::warning(
             code,
-            format!("the slot is not where outboxd left it, at {kept}, and that is accepted"),
+            format!("the slot is not at outboxd's position {kept}, and that is accepted"),
         )
-        .detail("the next start begins anew: rows that were written in between are not looked for"),
+        .detail("the next start begins as the first: rows that were written in between are not searched for"),
         Some(confirmed) if told.trusts_slot => Check::warning(
             code,
-            format!("the slot stands at {confirmed}, beyond outboxd's position {kept}, and offset.mismatch.strategy trusts it"),
+            format!("the slot is at {confirmed}, beyond outboxd's position {kept}, and offset.mismatch.strategy trusts it"),
         )
         .detail("the next start continues from there: rows that were written in between are not sent"),
         Some(confirmed) => Check::error(code, &options.moved_while_away((kept, confirmed), None, acceptable)),
@@ -138,7 +138,7 @@ pub(super) fn slot_position(
 }
 
 /// Returns the warnings about tables whose rows may be missing in the stream.
-pub(super) fn suspicions(position: &KeptPosition, slot: &FoundSlot) -> Vec<Check> {
+pub(super) fn suspicions(position: &StoredPosition, slot: &FoundSlot) -> Vec<Check> {
     let is_ours = position.phase == Phase::Streaming && !position.is_of_dropped(slot.database);
     let warnings = position.suspicions.iter().filter(|_| is_ours);
     warnings.map(|warning| Check::warning(codes::SLOT_POSITION, warning.clone())).collect()
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_a_position_from_being_kept_is_told_with_its_cure() {
+    fn what_prevents_storing_a_position_is_reported_with_its_fix() {
         let topic = Topic { name: "t".to_owned(), partitions: 1, replicas: 3, in_sync: 3, leaderless: 0 };
         let settings = |policy: &str| Settings::new([("cleanup.policy".to_owned(), policy.to_owned())]);
         let (compact, delete) = (settings("compact"), settings("delete"));
@@ -194,8 +194,8 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_was_moved_or_dropped_is_told_before_the_start() {
-        let kept = |phase| KeptPosition::of(phase, Lsn::new(100), vec![Lsn::new(300)], Oid(5));
+    fn a_slot_that_was_moved_or_dropped_is_reported_before_the_start() {
+        let kept = |phase| StoredPosition::of(phase, Lsn::new(100), vec![Lsn::new(300)], Oid(5));
         let at = |lsn| SlotFacts { confirmed_flush_lsn: Some(Lsn::new(lsn)), ..facts() };
         let held = SlotFacts { active_pid: Some(7), ..at(200) };
         let (nothing, stored) = (
@@ -234,9 +234,9 @@ mod tests {
 
     #[test]
     fn rows_that_may_be_missing_are_reported_until_they_are_settled() {
-        let mut kept = KeptPosition::of(Phase::Streaming, Lsn::new(100), vec![], Oid(5));
+        let mut kept = StoredPosition::of(Phase::Streaming, Lsn::new(100), vec![], Oid(5));
         kept.suspicions = vec!["table a may lack rows".to_owned()];
-        let outcomes = |kept: &KeptPosition, database| {
+        let outcomes = |kept: &StoredPosition, database| {
             let checks = suspicions(kept, &FoundSlot { facts: Some(facts()), database });
             checks.into_iter().map(|check| check.outcome).collect::<Vec<_>>()
         };
@@ -247,8 +247,8 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_that_waits_for_a_person_is_told_before_the_start() {
-        let kept = KeptPosition::of(Phase::Streaming, Lsn::new(100), vec![], Oid(5));
+    fn a_stop_that_waits_for_a_person_is_reported_before_the_start() {
+        let kept = StoredPosition::of(Phase::Streaming, Lsn::new(100), vec![], Oid(5));
         let kept = kept.with_stop("rows are missing", "send them");
         let facts = SlotFacts { confirmed_flush_lsn: Some(Lsn::new(100)), ..facts() };
         let slot = FoundSlot { facts: Some(facts), database: Oid(5) };

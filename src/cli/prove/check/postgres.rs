@@ -75,9 +75,9 @@ pub(super) async fn check(parts: &RelayParts) -> Findings {
     if finished.is_err() {
         let doing = "checking PostgreSQL".to_owned();
         let error = Error::Timeout { doing, seconds: ALL_MAX.as_secs() };
-        findings
-            .checks
-            .push(Check::error(codes::CATALOG, &error).cure("see what keeps the server busy, and try again"));
+        findings.checks.push(
+            Check::error(codes::CATALOG, &error).cure("check what the server is busy with, and try again"),
+        );
     }
     findings
 }

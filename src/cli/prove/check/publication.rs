@@ -45,10 +45,10 @@ pub(super) fn to_be_made(
     if slot_exists && check.cure.is_none() {
         return Check::warning(code, format!("{missing}, but the slot does"))
             .detail(
-                "the slot may hold changes from before the publication: PostgreSQL cannot decode them for it",
+                "the slot may have changes from before the publication: PostgreSQL cannot decode them for it",
             )
             .cure(format!(
-                "{statement}\nand if the stream then fails, drop the slot, so that run makes it anew"
+                "{statement}\nand if the stream then fails, drop the slot, so that run creates it again"
             ));
     }
     check

@@ -93,7 +93,7 @@ pub(super) fn free_slots(free: i64) -> Check {
         return Check::ok(codes::FREE_SLOTS, format!("a replication slot can be made: {free} free"));
     }
     Check::failure(codes::FREE_SLOTS, "no replication slot is free (max_replication_slots)").cure(
-        "drop a slot that nobody uses: SELECT slot_name, database, active FROM pg_replication_slots;\nor raise the \
+        "drop an unused slot: SELECT slot_name, database, active FROM pg_replication_slots;\nor raise the \
          limit: ALTER SYSTEM SET max_replication_slots = 20; and restart the server",
     )
 }
@@ -117,7 +117,7 @@ pub(super) fn free_wal_senders(free: i64, ours: i64) -> Check {
 fn slot_wal_keep(limit_mb: i64) -> Check {
     if limit_mb < 0 {
         return Check::note(codes::SLOT_WAL_KEEP, "max_slot_wal_keep_size is not set: a slot keeps all WAL").detail(
-            "while outboxd is away, WAL is kept until the disk is full; nothing is lost before that.\n\
+            "while outboxd does not run, WAL is retained until the disk is full; nothing is lost before that.\n\
              With a limit the disk is safe, and events beyond it are lost: ALTER SYSTEM SET max_slot_wal_keep_size = '50GB';",
         );
     }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn every_failure_has_a_cure() {
+    fn every_failure_has_a_fix() {
         let unfit = ServerFacts {
             version_num: 150_020,
             wal_level: "replica".to_owned(),

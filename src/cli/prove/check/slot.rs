@@ -78,8 +78,8 @@ fn wal(name: &str, facts: &SlotFacts) -> Check {
         )
         .cure("start outboxd, or raise the limit: ALTER SYSTEM SET max_slot_wal_keep_size = …; SELECT pg_reload_conf();"),
         status => {
-            let status = status.unwrap_or("not told");
-            let idle = facts.inactive_since.as_ref().map(|since| format!("; nobody has read it since {since}"));
+            let status = status.unwrap_or("unknown");
+            let idle = facts.inactive_since.as_ref().map(|since| format!("; not read since {since}"));
             let idle = idle.unwrap_or_default();
             Check::ok(codes::SLOT_WAL, format!("wal_status is {status}: the slot keeps {kept} MB of WAL{room}{idle}"))
         }
@@ -103,12 +103,12 @@ fn other(slot: &OtherSlot) -> Check {
         None => Check::note(
             codes::OTHER_SLOTS,
             format!(
-                "nobody reads replication slot {name:?} of this database: it keeps {} MB of WAL",
+                "no client reads replication slot {name:?} of this database: it retains {} MB of WAL",
                 megabytes(*retained_bytes)
             ),
         )
         .detail(
-            "if slot.name was mistyped, this may be the slot that was meant; if nobody needs it, drop it",
+            "if slot.name was mistyped, this may be the slot that was meant; if it is not needed, drop it",
         ),
     }
 }
@@ -186,7 +186,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_worst_of_a_slot_is_told() {
+    fn the_worst_of_a_slot_is_reported() {
         let status = |status: &str, safe| SlotFacts {
             wal_status: Some(status.to_owned()),
             safe_wal_bytes: safe,

@@ -27,7 +27,9 @@ pub(super) fn state_topic(name: &str, topic: Option<&Topic>, settings: Option<&S
 fn kept_for_good(topic: &str, settings: &Settings) -> Check {
     let code = codes::STATE_TOPIC;
     match settings.get("cleanup.policy") {
-        Some("compact") | None => Check::ok(code, format!("topic {topic:?} keeps exactly-once's state")),
+        Some("compact") | None => {
+            Check::ok(code, format!("topic {topic:?} stores the state of exactly_once"))
+        }
         Some(policy) => Check::warning(
             code,
             format!(

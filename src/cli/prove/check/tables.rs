@@ -7,7 +7,8 @@ use crate::connect::column::{ColumnDescription, TypeKind};
 use crate::outbox::{Assumption, BindError, EventRouter};
 use crate::postgres::{PublicationFacts, Storage, TableFacts, TableFilter, TableVersion, Unreadable};
 use crate::relay::{
-    Route, in_the_publication, left_out, near_miss, no_table, none_yet, not_in_the_wal, relation_of,
+    Route, excluded_by_predicate, in_the_publication, near_miss, no_table, none_yet, not_in_the_wal,
+    relation_of,
 };
 
 const EVENT_ID: &str = "table.field.event.id";
@@ -67,7 +68,8 @@ pub(in crate::cli) fn captured(
     all: &[TableFacts],
 ) -> (Vec<TableFacts>, Check) {
     // Each unlogged table has a check of its own; it is checked like the others otherwise.
-    let as_logged = |table: &TableFacts| TableFacts { logged: !filter.passes_over(table), ..table.clone() };
+    let as_logged =
+        |table: &TableFacts| TableFacts { logged: !filter.skips_unlogged(table), ..table.clone() };
     let as_logged: Vec<_> = all.iter().map(as_logged).collect();
     let acts_on = |table: &TableFacts| route.acts_on(&table.schema, &table.name);
     let found = match filter.captured(&as_logged, |table| acts_on(table) && route.fits(&table.columns)) {
@@ -84,7 +86,7 @@ pub(in crate::cli) fn captured(
         return (tables, check);
     }
     if let Some(table) = tables.iter().find(|table| !acts_on(table)) {
-        let error = left_out(&table.schema, &table.name);
+        let error = excluded_by_predicate(&table.schema, &table.name);
         return (tables, Check::error(codes::TABLES, &error));
     }
     if tables.is_empty() {
@@ -137,7 +139,7 @@ pub(super) fn unlogged(table: &TableFacts) -> Option<Check> {
 /// Returns the checks of tables that are not captured only because they are unlogged.
 pub(super) fn passed_over(filter: &TableFilter, all: &[TableFacts]) -> Vec<Check> {
     let is_one =
-        |table: &&TableFacts| filter.matches(&table.schema, &table.name) && filter.passes_over(table);
+        |table: &&TableFacts| filter.matches(&table.schema, &table.name) && filter.skips_unlogged(table);
     let told = |table: &TableFacts| {
         let title = format!("table {} is unlogged, and not captured for that", name(table));
         Check::warning(codes::LOGGED, title).cure(format!("ALTER TABLE {} SET LOGGED;", table.quoted()))
@@ -165,7 +167,7 @@ pub(super) fn near_misses(
     };
     let published = all.iter().filter(|table| !is_captured(table) && publication.publishes(table));
     let misses = published.filter_map(|table| {
-        let reason = filter.left_out_by(&table.schema, &table.name).unwrap_or("columns");
+        let reason = filter.excluded_by(&table.schema, &table.name).unwrap_or("columns");
         let shown = name(table);
         let warning = near_miss(route, &shown, &table.columns, reason).or_else(|| {
             let named = publication.tables.contains(&table.oid) && !reason.ends_with(".exclude.list");
@@ -352,7 +354,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_unlogged_table_is_captured_and_told() {
+    fn an_unlogged_table_is_captured_and_reported() {
         let unlogged_table = TableFacts { logged: false, ..table(1) };
         let filter = TableFilter::new(&TableOptions::default()).unwrap();
         let (tables, check) = captured(&filter, &Route::Outbox(router()), false, &[unlogged_table]);
@@ -362,7 +364,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_unlogged_table_that_nothing_names_is_told_and_not_captured() {
+    fn an_unlogged_table_that_nothing_names_is_reported_and_not_captured() {
         let all = [TableFacts { logged: false, ..table(1) }, table(2)];
         let filter = TableFilter::new(&TableOptions::default()).unwrap().of_changes();
         let (tables, check) = captured(&filter, &Route::Outbox(router()), false, &all);
@@ -372,7 +374,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn tables_that_are_nearly_captured_are_told() {
+    fn tables_that_are_nearly_captured_are_reported() {
         let table_include = vec!["public.outbox".to_owned()];
         let table_exclude = vec!["public.archive".to_owned()];
         let options = TableOptions { table_include, table_exclude, ..TableOptions::default() };
@@ -408,7 +410,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn columns_that_may_be_null_are_told() {
+    fn columns_that_may_be_null_are_reported() {
         let columns = [("id", true), ("aggregateid", false), ("payload", false), ("aggregatetype", false)];
         let columns = columns.map(|(name, not_null)| column(name, not_null));
         let outbox = bind(&router(), &table(1), columns.to_vec()).0.unwrap();

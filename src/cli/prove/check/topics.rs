@@ -117,7 +117,7 @@ pub(super) fn together(about: Vec<(&Target, Vec<Check>)>) -> Vec<Check> {
     }
     let tell = |(_, check, others): (String, Check, usize)| match others {
         0 => check,
-        others => Check { title: format!("{}; so it is with {others} more", check.title), ..check },
+        others => Check { title: format!("{}; the same for {others} more", check.title), ..check },
     };
     groups.into_iter().map(tell).collect()
 }
@@ -160,7 +160,7 @@ pub(super) fn leaderless(topic: &Topic) -> Option<Check> {
         let partitions = counted(topic.leaderless, "partition");
         Check::failure(codes::WRITABLE, format!("topic {:?} has {partitions} without a leader", topic.name))
             .cure(format!(
-                "start the brokers that hold them: {}",
+                "start the brokers that have them: {}",
                 tool_lines::topics("--describe --unavailable-partitions")
             ))
     })
@@ -182,7 +182,9 @@ pub(super) fn durability(topic: &str, copies: usize, settings: &Settings) -> Che
             .cure(format!("give it 3 copies with kafka-reassign-partitions.sh, then\n{raise}")),
         _ if in_sync_min > copies => Check::failure(
             code,
-            format!("topic {topic:?} takes no records: min.insync.replicas={in_sync_min} of {copies} copies"),
+            format!(
+                "topic {topic:?} accepts no records: min.insync.replicas={in_sync_min} of {copies} copies"
+            ),
         )
         .cure(raise),
         _ if in_sync_min < 2 => Check::warning(
@@ -193,7 +195,7 @@ pub(super) fn durability(topic: &str, copies: usize, settings: &Settings) -> Che
         _ if in_sync_min == copies => Check::note(
             code,
             format!(
-                "topic {topic:?} takes no records while a broker is away: min.insync.replicas={in_sync_min} of {copies} copies"
+                "topic {topic:?} accepts no records while a broker is down: min.insync.replicas={in_sync_min} of {copies} copies"
             ),
         ),
         _ => Check::ok(
@@ -232,7 +234,7 @@ fn compaction(target: &Target, settings: &Settings) -> Option<Check> {
         ),
         (true, false) => Some(
             Check::note(codes::COMPACTION, format!("topic {topic:?} is compacted"))
-                .detail("of each key only the last event is kept for good"),
+                .detail("only the last event of each key is retained"),
         ),
     }
 }
@@ -241,7 +243,7 @@ fn message_size(topic: &str, settings: &Settings) -> Option<Check> {
     let bytes = settings.number("max.message.bytes")?;
     Some(Check::ok(
         codes::MESSAGE_SIZE,
-        format!("topic {topic:?} takes record batches of up to {bytes} bytes"),
+        format!("topic {topic:?} accepts record batches of up to {bytes} bytes"),
     ))
 }
 
@@ -250,11 +252,13 @@ fn message_size(topic: &str, settings: &Settings) -> Option<Check> {
 pub(super) fn letter_size(dead_letters: &Target, max: usize, others: &[(&str, usize)]) -> Check {
     let topic = &dead_letters.topic;
     match others.iter().find(|(_, other_max)| *other_max >= max) {
-        None => Check::ok(codes::LETTER_SIZE, format!("dead-letter topic {topic:?} takes up to {max} bytes")),
+        None => {
+            Check::ok(codes::LETTER_SIZE, format!("dead-letter topic {topic:?} accepts up to {max} bytes"))
+        }
         Some((other, other_max)) => Check::note(
             codes::LETTER_SIZE,
             format!(
-                "dead-letter topic {topic:?} takes up to {max} bytes, and topic {other:?} up to {other_max}"
+                "dead-letter topic {topic:?} accepts up to {max} bytes, and topic {other:?} up to {other_max}"
             ),
         )
         .detail("an event that is too large for both goes there without its value")
@@ -351,7 +355,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn topics_that_are_alike_are_told_together_when_they_are_many() {
+    fn topics_that_are_alike_are_reported_together_when_they_are_many() {
         let targets: Vec<_> = (0..=EACH_MAX)
             .map(|number| Target { topic: format!("t{number}"), key_may_be_null: number == 3 })
             .collect();
@@ -364,7 +368,7 @@ pub(super) mod tests {
         };
         let checks = told(&targets);
         assert!(checks.iter().filter(|check| check.code == codes::TOPIC).count() == 1, "{checks:?}");
-        assert!(checks[0].title.ends_with("; so it is with 10 more"), "{checks:?}");
+        assert!(checks[0].title.ends_with("; the same for 10 more"), "{checks:?}");
         let compacted: Vec<_> = checks.iter().filter(|check| check.code == codes::COMPACTION).collect();
         assert!(compacted.iter().any(|check| check.outcome == Warning && check.title.contains("t3")));
         let few = told(&targets[1..]);

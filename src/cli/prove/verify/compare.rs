@@ -26,7 +26,7 @@ pub(super) async fn compare(
     progress.begin("comparing", Some(RANGES.end));
     for range in RANGES {
         let compared = comparison.compare(rows.take(range)?, records.take(range)?);
-        compared.findings.iter().for_each(|finding| report.tell(finding));
+        compared.findings.iter().for_each(|finding| report.report(finding));
         compared.orders.iter().try_for_each(|entry| orders.add(entry))?;
         progress.step();
         // A signal is received here.
@@ -34,7 +34,10 @@ pub(super) async fn compare(
     }
     progress.begin("looking at the order", Some(RANGES.end));
     for range in RANGES {
-        comparison.compare_order(orders.take(range)?, check).iter().for_each(|finding| report.tell(finding));
+        comparison
+            .compare_order(orders.take(range)?, check)
+            .iter()
+            .for_each(|finding| report.report(finding));
         progress.step();
         tokio::task::yield_now().await;
     }
@@ -52,7 +55,7 @@ pub(super) async fn compare_latest(
     progress.begin("comparing", Some(RANGES.end));
     for range in RANGES {
         let findings = comparison.compare(rows.take(range)?, changes.take(range)?);
-        findings.iter().for_each(|finding| report.tell(finding));
+        findings.iter().for_each(|finding| report.report(finding));
         progress.step();
         // A signal is received here.
         tokio::task::yield_now().await;

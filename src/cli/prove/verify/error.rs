@@ -25,16 +25,16 @@ pub(in crate::cli) enum VerifyError {
     Usage { problem: String, cure: String },
     /// The outbox is logical messages alone.
     #[error(
-        "this configuration captures no table, only logical messages: PostgreSQL does not keep them, so there is nothing to compare with"
+        "this configuration captures no table, only logical messages: PostgreSQL does not store them, so there is nothing to compare with"
     )]
     MessagesOnly,
     #[error(
-        "topic {topic} has events of an outbox and changes of a table: verify cannot tell which record is of which"
+        "topic {topic} has events of an outbox and changes of a table: verify cannot decide which record belongs to which"
     )]
     SharedTopic { topic: String },
     #[error(
         "verify cannot compare table {table}: its converters and transforms {problem}{}",
-        Told(transforms)
+        Transforms(transforms)
     )]
     Reshaped { table: String, problem: &'static str, transforms: String },
     #[error("verify cannot compare table {table}: a row of nulls makes no record")]
@@ -67,9 +67,9 @@ pub(in crate::cli) enum VerifyError {
 }
 
 /// The transforms, when there are any.
-struct Told<'t>(&'t str);
+struct Transforms<'t>(&'t str);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for Transforms<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(f, "; the transforms are {}", self.0) }
     }

@@ -40,7 +40,7 @@ use crate::cli::run::assemble::assemble;
 use crate::cli::shell::notice::Notice;
 use crate::cli::shell::progress::Progress;
 use crate::cli::shell::signals::Signals;
-use crate::cli::{fail, say};
+use crate::cli::{fail, print_message};
 use crate::error::Exit;
 use crate::postgres::{SnapshotMode, Sql, TableFacts, TlsSetup};
 use crate::relay::{Capture, RelayParts};
@@ -70,7 +70,7 @@ pub(in crate::cli) fn verify(args: &VerifyArgs) -> Exit {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            say(&format!("error: the runtime cannot be started: {error}"));
+            print_message(&format!("error: the runtime cannot be started: {error}"));
             return Exit::Failed;
         }
     };
@@ -160,7 +160,7 @@ impl Verification<'_> {
     async fn notes(&self, sql: &Sql, capture: &Capture) -> Result<Vec<String>, VerifyError> {
         let (parts, mut notes) = (&self.parts, capture.assumptions.clone());
         if parts.messages.is_some() {
-            notes.push("logical messages are not checked: PostgreSQL does not keep them".to_owned());
+            notes.push("logical messages are not checked: PostgreSQL does not store them".to_owned());
         }
         if parts.postgres.snapshot.mode == SnapshotMode::NoData {
             notes.push(
@@ -171,8 +171,8 @@ impl Verification<'_> {
         }
         if !parts.postgres.snapshot.overrides.is_empty() {
             notes.push(
-                "verify ignores snapshot.select.statement.overrides: rows that it leaves out of a snapshot \
-                 count as missing"
+                "verify ignores snapshot.select.statement.overrides: rows that it excludes from \
+                 a snapshot count as missing"
                     .to_owned(),
             );
         }

@@ -9,7 +9,7 @@ use super::rows::TopicList;
 use super::scratch::{RANGES, Scratch};
 use super::sides::{ReadRows, Sides};
 use crate::cli::shell::progress::Progress;
-use crate::connect::record::VALUE_LEFT_OUT_HEADER;
+use crate::connect::record::VALUE_OMITTED_HEADER;
 use crate::kafka::ScannedRecord;
 use crate::postgres::{Sql, TlsSetup};
 use crate::relay::{Capture, DeadLetters, RelayParts};
@@ -72,7 +72,7 @@ impl NamedRows {
             offset: record.offset(),
             timestamp_ms: record.created_ms(),
             behind: false,
-            without_value: record.headers().any(|header| header.name == VALUE_LEFT_OUT_HEADER),
+            without_value: record.headers().any(|header| header.name == VALUE_OMITTED_HEADER),
         };
         let (topics, dead_letters) = (Topics::default(), self.dead_letters);
         let mut comparison =

@@ -22,7 +22,7 @@ pub(super) async fn find(
     };
     let lines =
         all.iter().filter(|table| !is_captured(table) && publication.publishes(table)).filter_map(|table| {
-            let reason = parts.tables.left_out_by(&table.schema, &table.name).unwrap_or("columns");
+            let reason = parts.tables.excluded_by(&table.schema, &table.name).unwrap_or("columns");
             let shown = format!("{}.{}", table.schema, table.name);
             let warning = near_miss(&parts.route, &shown, &table.columns, reason).or_else(|| {
                 let named = publication.tables.contains(&table.oid) && !reason.ends_with(".exclude.list");

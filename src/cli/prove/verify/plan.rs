@@ -254,7 +254,10 @@ fn no_time(bound: &OutboxTable, column: &str) -> VerifyError {
 
 fn no_clock(bound: &OutboxTable) -> VerifyError {
     VerifyError::Usage {
-        problem: format!("--since, --until: no column says when a row of table {} was written", bound.name()),
+        problem: format!(
+            "--since, --until: no column has the time at which a row of table {} was written",
+            bound.name()
+        ),
         cure: "name a column that does: --time-column COLUMN".to_owned(),
     }
 }

@@ -11,7 +11,7 @@ use crate::cli::shell::decoding;
 use crate::cli::shell::decoding::{RecordDecoder, Unanswered};
 use crate::cli::shell::notice::open_scan;
 use crate::cli::shell::progress::Progress;
-use crate::connect::record::VALUE_LEFT_OUT_HEADER;
+use crate::connect::record::VALUE_OMITTED_HEADER;
 use crate::kafka::{self, ScannedPartition, ScannedRecord};
 use crate::registry::Registries;
 use crate::verification::{Contents, Entry, Found, Identity, Positions, TopicNumber, TraceHeaders};
@@ -130,7 +130,7 @@ impl Finder for EventFinder {
             offset: record.offset(),
             timestamp_ms: record.created_ms(),
             behind: record.position().is_some_and(|text| self.positions.is_behind(topic, partition, text)),
-            without_value: record.headers().any(|header| header.name == VALUE_LEFT_OUT_HEADER),
+            without_value: record.headers().any(|header| header.name == VALUE_OMITTED_HEADER),
         }))
     }
 }

@@ -46,7 +46,7 @@ impl Report {
     }
 
     /// Prints a finding, or keeps its line.
-    pub(super) fn tell(&mut self, finding: &Finding) {
+    pub(super) fn report(&mut self, finding: &Finding) {
         let first = self.told == 0;
         self.told = self.told.saturating_add(1);
         if self.json {
@@ -196,11 +196,11 @@ fn detail(problem: &Problem) -> Option<String> {
         Problem::NotDeleted => Some("the last record of its key is no delete".to_owned()),
         Problem::Unreadable => Some("the last record of its key cannot be read".to_owned()),
         Problem::Missing { perhaps: Some(Deletion::Compacted) } => Some(
-            "its topic is compacted, and nothing says whether a later record of its key is there (--order-by)".to_owned(),
+            "its topic is compacted, and without --order-by it is unknown whether it has a later record of its key".to_owned(),
         ),
         Problem::Missing { perhaps: Some(Deletion::Expired) } => Some(
-            "its partition has lost its oldest records, and no column says how old the row is \
-             (--time-column)"
+            "its partition has lost its oldest records, and no column has the age of \
+             the row (--time-column)"
                 .to_owned(),
         ),
         Problem::Unsent => Some("it may not have been sent yet".to_owned()),

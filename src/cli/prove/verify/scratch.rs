@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_to_is_told() {
+    fn a_folder_that_cannot_be_written_to_is_reported() {
         let error = Scratch::new(Some(Path::new("/nowhere"))).unwrap_err();
         assert_eq!(error.exit(), Exit::Precondition);
         assert!(error.to_string().contains("/nowhere") && error.cure().unwrap().contains("--scratch"));

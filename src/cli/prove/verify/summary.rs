@@ -191,7 +191,7 @@ mod tests {
     fn summary(tally: Tally) -> Summary {
         Summary {
             tally,
-            order: Err("nothing tells it".to_owned()),
+            order: Err("no record has a position".to_owned()),
             slot: SlotPosition::Absent,
             latest: false,
             whole: false,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slot_is_told_when_a_row_may_be_unsent() {
+    fn the_slot_is_reported_when_a_row_may_be_unsent() {
         let unsent = |rows| Tally { unsent: rows, ..Tally::default() };
         let with_outbox =
             |rows| Summary { outbox: Some(Box::new(summary(unsent(rows)))), ..summary(unsent(0)) };
@@ -225,7 +225,7 @@ mod tests {
             "          1,234  rows\n",
             "    not counted  rows whose record comes too late",
             "    not counted  records without a row",
-            "order: not checked: nothing tells it\n",
+            "order: not checked: no record has a position\n",
             "note: something\n",
         ] {
             assert!(lines.contains(expected), "{expected}: {lines}");

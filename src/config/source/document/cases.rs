@@ -1,4 +1,4 @@
-//! Files of `src/config/cases/files`, as they are read: `FILE.expected`, and `FILE#NAME.expected` for one connector.
+//! Files of `src/config/cases/files/KIND`, as they are read: `FILE.expected`, and `FILE#NAME.expected` for one connector.
 //!
 //! `UPDATE_GOLDEN=1` rewrites the expectations.
 
@@ -17,14 +17,17 @@ use crate::error::Diagnose;
 fn each_file_is_read_as_expected() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/cases/files");
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
-    let entries = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path().display().to_string());
+    let folders = fs::read_dir(folder).unwrap().map(|kind| kind.unwrap().path());
+    let entries = folders.flat_map(|kind| fs::read_dir(kind).unwrap());
+    let entries = entries.map(|entry| entry.unwrap().path().display().to_string());
     let mut cases: Vec<String> =
         entries.map(|path| path.strip_suffix(".expected").map_or(path.clone(), str::to_owned)).collect();
     cases.sort();
     cases.dedup();
     let mut wrong = Vec::new();
     for case in cases {
-        let found = shown(Path::new(&case)).replace(&format!("{}/", folder.display()), "");
+        let kind = Path::new(&case).parent().unwrap();
+        let found = shown(Path::new(&case)).replace(&format!("{}/", kind.display()), "");
         let expectation = PathBuf::from(format!("{case}.expected"));
         if update {
             fs::write(&expectation, &found).unwrap();
@@ -39,7 +42,7 @@ fn each_file_is_read_as_expected() {
 
 #[test]
 fn every_file_that_cannot_be_read_is_reported() {
-    let files = ["none.properties", "files/twice.yaml", "files/several.json"].map(case).to_vec();
+    let files = ["none.properties", "files/yaml/twice.yaml", "files/json/several.json"].map(case).to_vec();
     let error = Config::load(&Sources { files, ..Sources::default() }).unwrap_err();
     let told: Vec<_> = error.problems().map(ToString::to_string).collect();
     for (told, expected) in
@@ -53,7 +56,12 @@ fn every_file_that_cannot_be_read_is_reported() {
 #[test]
 fn files_of_other_tools_run_with_the_settings_that_they_lack() {
     let lacking = ["bootstrap.servers=k:9092", "topic.prefix=srv", "database.user=u", "database.dbname=d"];
-    for file in ["files/strimzi.yaml", "files/operator.yaml", "files/configmap.yaml", "files/create.sql"] {
+    for file in [
+        "files/operators/strimzi.yaml",
+        "files/operators/operator.yaml",
+        "files/kubernetes/configmap.yaml",
+        "files/managed/create.sql",
+    ] {
         let environment = vec![("POSTGRES_USER".to_owned(), "u".to_owned())];
         let mut overrides = lacking.map(str::to_owned).to_vec();
         overrides.push("database.hostname=db".to_owned());
@@ -62,7 +70,7 @@ fn files_of_other_tools_run_with_the_settings_that_they_lack() {
     }
     let environment = vec![("SECRET".to_owned(), "hunter2".to_owned())];
     let overrides = lacking.map(str::to_owned).to_vec();
-    let cloud = Sources { files: vec![case("files/cloud.json")], environment, overrides };
+    let cloud = Sources { files: vec![case("files/managed/cloud.json")], environment, overrides };
     let config = Config::load(&cloud).unwrap();
     assert_eq!(config.option("value.converter.schemas.enable").as_deref(), Some("false"));
     assert!(config.option("producer.sasl.jaas.config").unwrap().contains("password=\"hunter2\""));
@@ -122,7 +130,8 @@ fn a_fix_that_a_refused_managed_connector_prints_is_accepted() {
 fn a_key_that_cannot_be_read_is_not_missing_as_well() {
     let overrides = ["bootstrap.servers=k:9092", "topic.prefix=srv", "database.dbname=d"];
     let overrides = overrides.map(str::to_owned).to_vec();
-    let sources = Sources { files: vec![case("files/operator.yaml")], environment: vec![], overrides };
+    let sources =
+        Sources { files: vec![case("files/operators/operator.yaml")], environment: vec![], overrides };
     let told = Config::load(&sources).unwrap_err().to_string();
     assert!(told.contains("operator.yaml:45: the placeholder") && !told.contains("missing"), "{told}");
 }

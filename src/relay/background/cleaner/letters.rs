@@ -8,7 +8,7 @@ use postgres_protocol::escape::escape_identifier;
 use tokio::task::spawn_blocking;
 
 use crate::connect::event_id::plain_id;
-use crate::connect::record::{Header, ID_HEADER, VALUE_LEFT_OUT_HEADER};
+use crate::connect::record::{Header, ID_HEADER, VALUE_OMITTED_HEADER};
 use crate::kafka::{self, TopicScan};
 use crate::outbox::EventRouter;
 use crate::postgres::{self, Sql, TableFacts};
@@ -26,7 +26,7 @@ const ORIGIN_HEADER: &str = "__connect.errors.topic";
 
 /// The ids of the events whose dead letters have no value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct ValuelessLetters {
+pub(crate) struct ValuelessDeadLetters {
     topic: String,
     ids: BTreeSet<String>,
     /// Dead letters whose header `id` is null: their rows have no id.
@@ -51,7 +51,7 @@ enum Letter {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OnlyCopies {
     #[error(
-        "{rows} rows of table {table} are in dead letters of topic {topic} that were too large to have a value: it is in the table alone"
+        "{rows} rows of table {table} are in dead letters of topic {topic} that were too large to have a value: it is only in the table"
     )]
     Rows { table: String, rows: i64, topic: String },
     #[error(
@@ -61,7 +61,7 @@ pub(crate) enum OnlyCopies {
     Unknown { table: String, letters: u64, topic: String },
 }
 
-impl ValuelessLetters {
+impl ValuelessDeadLetters {
     /// Reads the dead-letter topic, if there is one and rows are not archived.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl ValuelessLetters {
             scan.read::<kafka::Error>(
                 || true,
                 |record| {
-                    if record.headers().any(|header| header.name == VALUE_LEFT_OUT_HEADER) {
+                    if record.headers().any(|header| header.name == VALUE_OMITTED_HEADER) {
                         letters.add(Letter::read(record.headers()));
                     }
                     Ok(())
@@ -132,7 +132,7 @@ impl ValuelessLetters {
             "select count(*) from {quoted} where {column}::text = any($1) or $2 and {column} is null"
         );
         let ids: Vec<&String> = self.ids.iter().collect();
-        let doing = "looking for rows that dead letters refer to";
+        let doing = "searching for rows that dead letters refer to";
         let found = sql.query(doing, &query, &[&ids, &(self.of_null > 0)]).await?;
         // A number that cannot be read must not let rows be deleted.
         let rows: i64 = match found.first() {
@@ -201,7 +201,7 @@ mod tests {
     use crate::relay::capture::captured::route;
 
     #[test]
-    fn a_letter_says_what_it_is_about_by_its_id_or_its_topic() {
+    fn a_dead_letter_refers_to_its_row_by_id_or_topic() {
         let header = |name, value: Option<&'static str>| Header { name, value: value.map(str::as_bytes) };
         let cases = [
             (vec![header("id", Some("7"))], Letter::Id("7".to_owned())),
@@ -220,11 +220,11 @@ mod tests {
 
     /// Counts each dead letter that may refer to the table, and no other.
     #[test]
-    fn letters_for_topics_of_other_tables_do_not_count() {
+    fn dead_letters_for_topics_of_other_tables_do_not_count() {
         let route = route();
         let router = route.outbox().unwrap();
         let of = |letters: &[Letter]| {
-            let mut all = ValuelessLetters::default();
+            let mut all = ValuelessDeadLetters::default();
             letters.iter().cloned().for_each(|letter| all.add(letter));
             all.of_any_row(router, "public.outbox")
         };

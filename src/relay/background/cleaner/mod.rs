@@ -22,7 +22,7 @@ use crate::relay::options::ProcessingFailure;
 use crate::relay::parts::RelayParts;
 use crate::telemetry::{Metrics, Status};
 
-pub(crate) use letters::{OnlyCopies, ValuelessLetters};
+pub(crate) use letters::{OnlyCopies, ValuelessDeadLetters};
 pub(crate) use partitions::is_captured;
 
 /// Interval between two queries for the slot's confirmed position.
@@ -33,18 +33,18 @@ const ANY_ORIGIN: &str = "any";
 
 /// Reasons why rows of this configuration are never taken away.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unsuited {
+pub(crate) enum CleanupObstacle {
     /// Deletes would be events.
     #[error("rows become change events: a row that is deleted is an event too")]
     Changes,
     /// Skipped rows are in the table only.
-    #[error("rows that cannot be sent are passed over, and would be deleted like those that are sent")]
+    #[error("rows that cannot be sent are skipped, and would be deleted like those that are sent")]
     Tolerates,
     /// Rows that were replicated from elsewhere are not in the stream.
     #[error(
         "slot.stream.params leaves rows out of the stream by their origin: they would be deleted like those that are sent"
     )]
-    LeavesOut,
+    ExcludesOrigins,
     /// Rows that are older than the slot may never have been sent.
     #[error(
         "rows may be there that the slot never brought: from before it was made, or skipped with outboxd.position.accept"
@@ -52,7 +52,7 @@ pub(crate) enum Unsuited {
     BeforeSlot,
 }
 
-impl Unsuited {
+impl CleanupObstacle {
     /// Returns the fix.
     pub(crate) const fn cure(&self) -> &'static str {
         match self {
@@ -60,11 +60,11 @@ impl Unsuited {
                 "cleanup is for an outbox that one EventRouter alone sends, in a configuration of its own"
             }
             Self::Tolerates => {
-                "set errors.deadletterqueue.topic.name, which keeps them, and event.processing.failure.handling.mode=fail"
+                "set errors.deadletterqueue.topic.name, which stores them, and event.processing.failure.handling.mode=fail"
             }
-            Self::LeavesOut => "take origin out of slot.stream.params",
+            Self::ExcludesOrigins => "take origin out of slot.stream.params",
             Self::BeforeSlot => {
-                "outboxd verify tells whether every row has its record. If so, or if older rows need not be sent: \
+                "outboxd verify checks that every row has its record. If so, or if older rows need not be sent: \
                  outboxd.cleanup.before.slot=delete"
             }
         }
@@ -72,21 +72,21 @@ impl Unsuited {
 }
 
 /// Checks whether the configuration allows rows to be deleted.
-pub(crate) fn suits(parts: &RelayParts) -> Result<(), Unsuited> {
+pub(crate) fn suits(parts: &RelayParts) -> Result<(), CleanupObstacle> {
     if parts.route.outbox().is_none() {
-        return Err(Unsuited::Changes);
+        return Err(CleanupObstacle::Changes);
     }
-    let passes_over = parts.relay.tolerate_rows && parts.dead_letters.is_none();
-    if passes_over || parts.relay.unreadable_rows != ProcessingFailure::Fail || parts.relay.skipped.create {
-        return Err(Unsuited::Tolerates);
+    let skips_rows = parts.relay.tolerate_rows && parts.dead_letters.is_none();
+    if skips_rows || parts.relay.unreadable_rows != ProcessingFailure::Fail || parts.relay.skipped.create {
+        return Err(CleanupObstacle::Tolerates);
     }
     let leaves_out =
         |(name, value): &(String, String)| name.eq_ignore_ascii_case("origin") && value != ANY_ORIGIN;
     if parts.postgres.slot.stream_params.iter().any(leaves_out) {
-        return Err(Unsuited::LeavesOut);
+        return Err(CleanupObstacle::ExcludesOrigins);
     }
     if !parts.relay.cleanup.before_slot {
-        return Err(Unsuited::BeforeSlot);
+        return Err(CleanupObstacle::BeforeSlot);
     }
     Ok(())
 }
@@ -134,7 +134,7 @@ pub(in crate::relay) async fn run(
     }
 }
 
-fn tell_busy(busy: Busy) {
+fn report_busy(busy: Busy) {
     match busy {
         Busy::Lag(bytes) => tracing::info!(bytes, "cleanup waits: a standby is behind"),
         Busy::Transaction(age) => {
@@ -152,7 +152,7 @@ struct Cleaner<'c> {
     /// The tables that this process captures, with what the polls of the catalog have found.
     captured: &'c CapturedTables,
     /// Dead letters of earlier processes: a process that deletes rows writes none without its value.
-    letters: &'c OnceCell<ValuelessLetters>,
+    letters: &'c OnceCell<ValuelessDeadLetters>,
     stop: &'c CancellationToken,
 }
 
@@ -174,14 +174,14 @@ impl Cleaner<'_> {
         self.convert().await?;
         let horizon = Horizon::take(sql).await?;
         self.wait(sql, horizon, Instant::now()).await?;
-        let pass = Pass { sql, options, horizon, waits: &tell_busy };
+        let pass = Pass { sql, options, horizon, waits: &report_busy };
         // What is captured may have changed while we waited.
         let Some(capture) = self.capture(sql).await else { return Ok(()) };
         if let Some(doubt) = captured_archive(options.archive.as_ref(), &capture.tables) {
             tracing::warn!(reason = %doubt, "cleanup does nothing");
             return Ok(());
         }
-        let letters = match self.letters.get_or_try_init(|| ValuelessLetters::read(self.parts)).await {
+        let letters = match self.letters.get_or_try_init(|| ValuelessDeadLetters::read(self.parts)).await {
             Ok(letters) => letters,
             Err(error) => {
                 tracing::warn!(error = chain(&error), "cleanup waits: cannot read the dead letters");
@@ -216,8 +216,7 @@ impl Cleaner<'_> {
     /// Warns that dead letters refer to rows that are the only copies of their values.
     fn warn_of(&self, copies: &OnlyCopies) {
         let table = copies.table();
-        let warning =
-            format!("cleanup takes nothing away from {table}: {copies}. To fix: {}", OnlyCopies::CURE);
+        let warning = format!("cleanup deletes no rows of {table}: {copies}. To fix: {}", OnlyCopies::CURE);
         if self.status.warn(warning.clone()) {
             tracing::warn!("{warning}");
         }

@@ -1,3 +1,5 @@
+//! The part of the cleaner that creates future partitions, and removes those whose rows have all been sent.
+
 use tokio_util::sync::CancellationToken;
 
 use crate::cleanup::{CleanupOptions, Event, Left, Partitions, Pass, PassError, Tree};
@@ -16,7 +18,9 @@ pub(super) async fn make(sql: &Sql, options: &CleanupOptions, tables: &[TableFac
             Some(reason) => {
                 tracing::warn!(table = tree.name(), reason, "cleanup skips the partitions");
             }
-            None => tree.make(sql, options.partitions_ahead, |event| tell_made(&tree.name(), event)).await?,
+            None => {
+                tree.make(sql, options.partitions_ahead, |event| report_made(&tree.name(), event)).await?;
+            }
         }
     }
     Ok(())
@@ -34,16 +38,16 @@ pub(super) async fn take(
         return Ok(());
     }
     let captured = |schema: &str, name: &str| is_captured(parts, schema, name);
-    pass.take_partitions(tree, captured, stop, |event| tell(metrics, event)).await
+    pass.take_partitions(tree, captured, stop, |event| report(metrics, event)).await
 }
 
 /// Returns whether a table of this name that is not a partition would be captured, or could be by its
 /// columns.
 pub(crate) fn is_captured(parts: &RelayParts, schema: &str, name: &str) -> bool {
-    parts.tables.left_out_by(schema, name).is_none()
+    parts.tables.excluded_by(schema, name).is_none()
 }
 
-fn tell_made(table: &str, event: Event) {
+fn report_made(table: &str, event: Event) {
     match event {
         Event::Made(partition) => tracing::info!(table = partition, "created a partition"),
         Event::NotMade(partition, reason) => {
@@ -54,7 +58,7 @@ fn tell_made(table: &str, event: Event) {
     }
 }
 
-fn tell(metrics: &Metrics, event: Event) {
+fn report(metrics: &Metrics, event: Event) {
     match event {
         Event::Gone { name, rows, file } => {
             metrics.partition_taken(rows);
@@ -63,16 +67,16 @@ fn tell(metrics: &Metrics, event: Event) {
         Event::Left(partition, reason @ (Left::Busy | Left::Slow)) => {
             metrics.cleaned(0, 1);
             if reason == Left::Slow {
-                tracing::warn!(table = partition, %reason, "a partition is kept");
+                tracing::warn!(table = partition, %reason, "keeping a partition");
             } else {
-                tracing::debug!(table = partition, %reason, "a partition is kept");
+                tracing::debug!(table = partition, %reason, "keeping a partition");
             }
         }
         // The most frequent reason: every pass would log it.
         Event::Left(partition, reason @ Left::Unproven) => {
-            tracing::debug!(table = partition, %reason, "a partition is kept");
+            tracing::debug!(table = partition, %reason, "keeping a partition");
         }
-        Event::Left(partition, reason) => tracing::warn!(table = partition, %reason, "a partition is kept"),
+        Event::Left(partition, reason) => tracing::warn!(table = partition, %reason, "keeping a partition"),
         Event::Made(_) | Event::NotMade(..) | Event::Irregular(_) => {}
     }
 }

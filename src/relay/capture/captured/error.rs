@@ -23,7 +23,7 @@ pub enum CaptureError {
     /// A table that was dropped or detached may have been a partition of captured tables.
     #[error(
         "rows of table {table} may belong to {candidates}: the table was dropped, detached or taken out of \
-         the publication before its rows were read, and the catalog no longer says what it was"
+         the publication before its rows were read, and it is no longer in the catalog"
     )]
     Unknown {
         /// `schema.table`, as the stream names it.

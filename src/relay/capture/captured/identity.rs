@@ -1,3 +1,5 @@
+//! Captured tables by object id: a renamed table or a detached partition remains captured.
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

@@ -19,7 +19,7 @@ pub(in crate::relay) enum Verdict {
     /// Captured: its rows are sent as those of this table.
     Captured(CapturedTable),
     /// The list names it, and the router's predicate leaves it out.
-    LeftOut,
+    Excluded,
     /// Not captured: its rows are not sent.
     NotCaptured(NotCaptured),
     /// Possibly a former partition of one of these.
@@ -73,7 +73,7 @@ impl Rules<'_> {
                 return Some(Verdict::NotCaptured(self.passed(relation, reason)));
             }
             (Err(_), Some(known)) => return Some(Verdict::Captured(known)),
-            (Err(LEFT_OUT), None) => return Some(Verdict::LeftOut),
+            (Err(EXCLUDED), None) => return Some(Verdict::Excluded),
             (Err(reason), None) => reason,
         };
         if root.is_some() {
@@ -139,7 +139,7 @@ impl Rules<'_> {
     }
 
     fn not_listed(&self, relation: &Relation, member: bool) -> Verdict {
-        let reason = self.filter.left_out_by(&relation.schema, &relation.table).unwrap_or("columns");
+        let reason = self.filter.excluded_by(&relation.schema, &relation.table).unwrap_or("columns");
         let mut passed = self.passed(relation, reason);
         if member && passed.near_miss.is_none() {
             let table = format!("{}.{}", relation.schema, relation.table);
@@ -150,12 +150,12 @@ impl Rules<'_> {
 
     /// Returns the reason for which a table of this name and these columns is not captured, as an error.
     fn mismatch(&self, schema: &str, table: &str, columns: &[String]) -> Result<(), &'static str> {
-        if let Some(list) = self.filter.left_out_by(schema, table) {
+        if let Some(list) = self.filter.excluded_by(schema, table) {
             return Err(list);
         }
         match (self.filter.names_tables(), self.route.acts_on(schema, table)) {
             (true, true) => Ok(()),
-            (true, false) => Err(LEFT_OUT),
+            (true, false) => Err(EXCLUDED),
             (false, false) => Err("predicate"),
             (false, true) if self.route.fits(columns) => Ok(()),
             (false, true) => Err("columns"),
@@ -172,8 +172,8 @@ impl Rules<'_> {
 /// Suffix of the options that exclude tables by name.
 const EXCLUDES: &str = ".exclude.list";
 
-/// Reason of [`Verdict::LeftOut`].
-const LEFT_OUT: &str = "left out";
+/// Reason of [`Verdict::Excluded`].
+const EXCLUDED: &str = "left out";
 
 /// Returns the warning about a table that is not captured and has most of the columns that the router needs.
 pub(crate) fn near_miss(route: &Route, table: &str, columns: &[String], reason: &str) -> Option<String> {

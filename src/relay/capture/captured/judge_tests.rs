@@ -78,7 +78,7 @@ fn facts(root: Option<(u32, &str)>, inherits: bool) -> RelationFacts {
 fn shown(verdict: Verdict) -> String {
     match verdict {
         Verdict::Captured(table) => format!("{} of {}", table.name, table.root),
-        Verdict::LeftOut => "left out".to_owned(),
+        Verdict::Excluded => "left out".to_owned(),
         Verdict::NotCaptured(passed) => {
             format!("{}{}", passed.reason, if passed.near_miss.is_some() { ", nearly" } else { "" })
         }

@@ -24,6 +24,6 @@ pub(crate) use judge::{in_the_publication, near_miss};
 #[cfg(test)]
 pub(in crate::relay) use judge_tests::route;
 pub(in crate::relay) use not_sent::{NotSent, PassedRows, renamed};
-pub(crate) use selection::left_out;
+pub(crate) use selection::excluded_by_predicate;
 pub(in crate::relay) use suspicion::{Suspicion, SuspicionCause};
 pub(in crate::relay) use versions::{Finding, Look, Namesake, Watched, judge, unpublished};

@@ -1,3 +1,5 @@
+//! Counters and log lines of rows that reach the relay and make no event.
+
 use std::collections::HashMap;
 
 use super::identity::CapturedTable;

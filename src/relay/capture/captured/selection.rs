@@ -1,3 +1,5 @@
+//! The choice of captured tables among all tables of the catalog.
+
 use super::identity::CapturedTables;
 use super::judge::Rules;
 use crate::postgres::{Error, TableFacts, TableFilter};
@@ -13,7 +15,7 @@ impl Rules<'_> {
             |table: &TableFacts| route.acts_on(&table.schema, &table.name) && route.fits(&table.columns);
         let mut captured = filter.captured(all, is_outbox)?;
         if let Some(table) = captured.iter().find(|table| !route.acts_on(&table.schema, &table.name)) {
-            return Err(left_out(&table.schema, &table.name));
+            return Err(excluded_by_predicate(&table.schema, &table.name));
         }
         captured.extend(captured_before(all, &captured, known, filter));
         Ok(captured)
@@ -31,7 +33,7 @@ fn captured_before<'t>(
     let mut found = Vec::new();
     for root in known.roots() {
         let Some(table) = all.iter().find(|table| table.oid.0 == root.oid) else { continue };
-        let list = filter.left_out_by(&table.schema, &table.name);
+        let list = filter.excluded_by(&table.schema, &table.name);
         if list.is_some_and(|list| list.ends_with(".exclude.list")) {
             known.forget(table.oid);
         } else if !captured.iter().any(|other| other.oid == table.oid || table.root == Some(other.oid)) {
@@ -42,10 +44,10 @@ fn captured_before<'t>(
 }
 
 /// Returns the error for a captured table that the router's predicate excludes.
-pub(crate) fn left_out(schema: &str, table: &str) -> Error {
+pub(crate) fn excluded_by_predicate(schema: &str, table: &str) -> Error {
     Error::Precondition {
         problem: format!(
-            "the router's predicate leaves out table {schema}.{table}, which table.include.list captures: \
+            "the router's predicate excludes table {schema}.{table}, which table.include.list captures: \
              its rows would be plain change events"
         ),
         cure: format!(

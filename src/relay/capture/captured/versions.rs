@@ -83,7 +83,7 @@ pub(in crate::relay) fn judge(watched: Watched<'_>, before: Option<&Look>, now: 
     }
     let known = |table: &TableVersion| before.tables.iter().find(|old| old.oid == table.oid);
     let rewritten = now.tables.iter().filter_map(|table| rewritten(known(table)?, table, publication));
-    rewritten.chain(made_anew(before, now, publication)).collect()
+    rewritten.chain(recreated(before, now, publication)).collect()
 }
 
 /// Returns the captured tables that the publication does not publish, quoted for SQL.
@@ -214,7 +214,7 @@ fn rewritten(old: &TableVersion, new: &TableVersion, publication: &PublicationVe
     let named = publication.members.iter().any(|member| member.table == new.oid);
     let sequences_stayed = !new.sequences.is_empty() && old.sequences == new.sequences;
     if named || sequences_stayed {
-        return Some(Finding::Note(format!("table {shown} was written anew: no event is missing")));
+        return Some(Finding::Note(format!("table {shown} was rewritten: no event is missing")));
     }
     let table = CapturedTable::new(new.oid, new.root, &new.schema, &new.name);
     Some(match new.toast {
@@ -225,7 +225,7 @@ fn rewritten(old: &TableVersion, new: &TableVersion, publication: &PublicationVe
 
 /// Returns the findings for tables that have the name of one that was seen before, and were added to the
 /// publication by name after they were created.
-fn made_anew(before: &Look, now: &Look, publication: &PublicationVersion) -> Vec<Finding> {
+fn recreated(before: &Look, now: &Look, publication: &PublicationVersion) -> Vec<Finding> {
     let had = |name: &str| before.tables.iter().any(|old| old.oid == old.root && old.full_name() == name);
     let seen = |oid: Oid| {
         before.tables.iter().any(|old| old.oid == oid) || before.namesakes.iter().any(|old| old.oid == oid)
@@ -352,7 +352,7 @@ mod tests {
             (
                 "made anew and put in",
                 Look { tables: Vec::new(), namesakes: vec![namesake(9)], ..change(|it| it.members = vec![member(51, 9)]) },
-                "suspect: table public.outbox was made anew and put into the publication: rows that were written to it before that are not in the stream".to_owned(),
+                "suspect: table public.outbox was created again and added to the publication: rows that were written to it before that are not in the stream".to_owned(),
             ),
             (
                 "made anew where all tables are published",
@@ -404,7 +404,7 @@ mod tests {
             (
                 "written anew",
                 with_partition(|it| (it.filenode, it.toast) = (Oid(9), Oid(8))),
-                "suspect: table public.outbox_1 was written anew by ALTER TABLE".to_owned(),
+                "suspect: table public.outbox_1 was rewritten by ALTER TABLE".to_owned(),
             ),
             (
                 "written anew, without a TOAST table",

@@ -1,3 +1,5 @@
+//! The reason of a dead letter, as the headers of Kafka Connect express it.
+
 use std::borrow::Cow;
 
 use crate::connect::record::ProducerRecord;
@@ -139,7 +141,7 @@ impl ErrorContext {
     }
 
     /// Logs a dead event once.
-    pub(in crate::relay) fn tell(&self, record: &ProducerRecord<'_>, origin: Origin<'_>) {
+    pub(in crate::relay) fn report(&self, record: &ProducerRecord<'_>, origin: Origin<'_>) {
         let EventPosition { commit_lsn, lsn, ordinal, part } = origin.standing.position();
         let event_id = record.event_id().map(String::from_utf8_lossy);
         let (error, reason) = (&self.message, self.cause.name());
@@ -168,7 +170,7 @@ mod tests {
     use crate::wal::Lsn;
 
     #[test]
-    fn the_headers_are_connects_and_tell_where_the_event_is() {
+    fn the_headers_are_connects_and_have_the_position_of_the_event() {
         let position = EventPosition::new(Lsn::new(0x1_0000_0010), Lsn::new(0x1_0000_0008), 3);
         let (table, column) = ("public.outbox".to_owned(), "aggregatetype".to_owned());
         let source = Box::new(RouteError::NullRoute { table: table.clone(), column });

@@ -1,3 +1,5 @@
+//! Keys that have a dead letter: their later events follow it, to preserve the order of the key.
+
 use std::collections::HashMap;
 
 use sha2::{Digest as _, Sha256};

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::needs::Need;
-use crate::connect::record::{Header, ProducerRecord, VALUE_LEFT_OUT_HEADER};
+use crate::connect::record::{Header, ProducerRecord, VALUE_OMITTED_HEADER};
 use crate::kafka::Rejection;
 use crate::relay::error::Error;
 use crate::relay::options::DeadLetterOptions;
@@ -133,11 +133,11 @@ impl DeadLetters {
             // Too large for the dead-letter topic as well: its headers name what is missing.
             Some(Verdict::Dead(_)) if self.options.keeps_values && letter.value.is_some() => {
                 let position = origin.standing.position();
-                Err(Error::LetterTooLarge { position, topic: topic.to_owned(), bytes: letter.weight() })
+                Err(Error::DeadLetterTooLarge { position, topic: topic.to_owned(), bytes: letter.weight() })
             }
             Some(Verdict::Dead(_)) => {
                 let bytes = letter.value.map_or(0, <[u8]>::len).to_string();
-                let left_out = Header { name: VALUE_LEFT_OUT_HEADER, value: Some(bytes.as_bytes()) };
+                let left_out = Header { name: VALUE_OMITTED_HEADER, value: Some(bytes.as_bytes()) };
                 let headers: Vec<_> = letter.headers.iter().copied().chain([left_out]).collect();
                 post(&ProducerRecord { value: None, headers: &headers, ..letter }, Company::Others)
             }

@@ -1,3 +1,5 @@
+//! Verdicts on records that Kafka refused. The next session reads these rows again and treats them accordingly.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,3 +1,5 @@
+//! The open Kafka transaction: when it is committed, and which acknowledgements that releases.
+
 use std::collections::BTreeSet;
 use std::mem;
 use std::time::{Duration, Instant};
@@ -6,7 +8,7 @@ use super::known::Known;
 use super::state::{Place, Seen, Source, State};
 use crate::ack::{Ticket, Window};
 use crate::kafka::{self, Delivered, Reports, TransactionFault};
-use crate::signal::KeptCheckpoint;
+use crate::signal::StoredCheckpoint;
 use crate::transaction::{Divergence, EventPosition, Identity};
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
@@ -53,8 +55,8 @@ pub(crate) struct Batch {
     /// The same of the last state that was written, or read, from this stream.
     last: Option<(Place, Option<(Xid, PgTimestamp)>)>,
     /// Progress of incremental snapshots, if signals are enabled, now and in the last state.
-    snapshots: Option<KeptCheckpoint>,
-    last_snapshots: Option<KeptCheckpoint>,
+    snapshots: Option<StoredCheckpoint>,
+    last_snapshots: Option<StoredCheckpoint>,
     /// True if it was reported that they are too many for a state.
     has_left_out: bool,
     /// Open source transaction.
@@ -144,7 +146,7 @@ impl Batch {
             began: None,
             place: None,
             place_transaction: None,
-            last: known.goes_on_from(),
+            last: known.resume_place(),
             snapshots: None,
             last_snapshots: None,
             has_left_out: false,
@@ -160,7 +162,7 @@ impl Batch {
     }
 
     /// Sets the progress of incremental snapshots that the last state had.
-    pub(crate) fn behind_snapshots(self, told: Option<KeptCheckpoint>) -> Self {
+    pub(crate) fn behind_snapshots(self, told: Option<StoredCheckpoint>) -> Self {
         Self { last_snapshots: told, ..self }
     }
 
@@ -213,8 +215,8 @@ impl Batch {
     }
 
     /// Counts an event, before [`Self::has`] is called for it.
-    pub(crate) const fn meet(&mut self, event: EventPosition) {
-        self.known.meet(event);
+    pub(crate) const fn count_event(&mut self, event: EventPosition) {
+        self.known.count_event(event);
     }
 
     /// Returns whether an event is in Kafka since before this start.
@@ -250,7 +252,7 @@ impl Batch {
     }
 
     /// Stores their progress up to what was handed over.
-    pub(crate) fn tell_snapshots(&mut self, kept: KeptCheckpoint) {
+    pub(crate) fn report_snapshots(&mut self, kept: StoredCheckpoint) {
         self.snapshots = Some(kept);
     }
 
@@ -382,7 +384,7 @@ impl Batch {
         let topic = self.names.state_topic.clone();
         let topics = self.topics.iter().cloned().collect();
         let seen = Some(Seen { latest: self.latest, transaction });
-        let snapshots = self.snapshots.clone().filter(KeptCheckpoint::fits);
+        let snapshots = self.snapshots.clone().filter(StoredCheckpoint::fits);
         let is_left_out = self.snapshots.is_some() && snapshots.is_none();
         if is_left_out && !mem::replace(&mut self.has_left_out, true) {
             tracing::warn!(

@@ -1,3 +1,5 @@
+//! Events that are in Kafka before a start, and the check that the source has the same history.
+
 use std::cmp::Ordering;
 
 use super::state::{Place, Seen, Source, State};
@@ -154,7 +156,7 @@ impl Known {
 
     /// Returns the place from which the stream continues, and the transaction there, if the stream agrees
     /// with the state.
-    pub(crate) fn goes_on_from(&self) -> Option<(Place, Option<(Xid, PgTimestamp)>)> {
+    pub(crate) fn resume_place(&self) -> Option<(Place, Option<(Xid, PgTimestamp)>)> {
         let place = self.place.filter(|_| !self.restreamed && self.until.is_none())?;
         Some((place, self.seen.and_then(|seen| seen.transaction)))
     }
@@ -197,7 +199,7 @@ impl Known {
 
     /// Counts an event of the stream. If the state counts events, its place moves with them until that number
     /// has arrived.
-    pub(crate) const fn meet(&mut self, event: EventPosition) {
+    pub(crate) const fn count_event(&mut self, event: EventPosition) {
         let (Some(place), Some(Counted { left, part })) = (&mut self.place, &mut self.counted) else {
             return;
         };

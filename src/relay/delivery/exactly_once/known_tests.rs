@@ -72,8 +72,8 @@ fn the_place_moves_with_the_events_that_a_state_counts() {
     let mut restreamed = known(&counted(begun, false), &other, "").unwrap();
     for (number, event) in events.into_iter().enumerate() {
         for known in [&mut whole, &mut torn, &mut restreamed] {
-            known.meet(at(99, 9));
-            known.meet(event);
+            known.count_event(at(99, 9));
+            known.count_event(event);
         }
         assert_eq!(whole.has(event.end_of_event()), Ok(number <= 2), "{event:?}");
         assert_eq!(torn.has(event.next_part()), Ok(number <= 2), "{event:?}");

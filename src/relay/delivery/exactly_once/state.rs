@@ -1,6 +1,8 @@
+//! The record that each Kafka transaction writes about its end, and its JSON form.
+
 use serde::{Deserialize, Serialize};
 
-use crate::signal::KeptCheckpoint;
+use crate::signal::StoredCheckpoint;
 use crate::transaction::EventPosition;
 use crate::wal::{Lsn, Oid, PgTimestamp, SystemId, TimelineId, Xid};
 
@@ -25,7 +27,7 @@ pub(crate) struct State {
     /// Part of the history that identifies it. States of outboxd before 0.4 have none.
     pub(crate) seen: Option<Seen>,
     /// Progress of incremental snapshots, if signals are enabled.
-    pub(crate) snapshots: Option<KeptCheckpoint>,
+    pub(crate) snapshots: Option<StoredCheckpoint>,
 }
 
 /// Part of the source's history that was seen up to a place.
@@ -71,13 +73,13 @@ pub enum StateError {
     #[error("it is not what outboxd writes")]
     Json(#[source] serde_json::Error),
     /// Another form.
-    #[error("its version is {0}, and this outboxd knows {VERSION} to {VERSION_WITH_LSN} only")]
+    #[error("its version is {0}, and this outboxd reads {VERSION} to {VERSION_WITH_LSN} only")]
     Version(u32),
     /// A form with `part`, without it.
-    #[error("it does not say which part of its event it is about")]
+    #[error("it does not have the part of its event")]
     NoPart,
     /// A form with `lsn`, without it.
-    #[error("it does not say at which LSN its event is")]
+    #[error("it does not have the LSN of its event")]
     NoLsn,
 }
 
@@ -110,7 +112,7 @@ struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     commit_us: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    snapshots: Option<KeptCheckpoint>,
+    snapshots: Option<StoredCheckpoint>,
 }
 
 /// The version, which is read before anything else.
@@ -276,7 +278,7 @@ mod tests {
             ("", "", "invalid length 0"),
             (r#""version":1"#, r#""version":0"#, "its version is 0"),
             (r#""version":1"#, r#""version":4"#, "its version is 4"),
-            (r#""version":1"#, r#""version":3"#, "at which LSN"),
+            (r#""version":1"#, r#""version":3"#, "the LSN of its event"),
             (r#""version":1"#, r#""version":2"#, "which part"),
             (r#""version":1"#, r#""version":2,"part":4294967296"#, "4294967296"),
             (r#""version":1,"#, "", "missing field `version`"),
@@ -314,7 +316,7 @@ mod tests {
             let seen = seen.map(|(latest, transaction)| Seen {
                 latest: time(latest), transaction: transaction.map(|(xid, at)| (Xid(xid), time(at))),
             });
-            let snapshots = heeded.map(|lsn| KeptCheckpoint { heeded: Lsn::new(lsn), ..KeptCheckpoint::default() });
+            let snapshots = heeded.map(|lsn| StoredCheckpoint { heeded: Lsn::new(lsn), ..StoredCheckpoint::default() });
             let state = State { source, place: Place { event, more: part.is_some(), counted: None, end_lsn: end.map(Lsn::new) }, topics, seen, snapshots };
             prop_assert_eq!(State::parse(state.to_json().unwrap().as_bytes()).unwrap(), state);
         }

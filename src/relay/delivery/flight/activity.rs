@@ -1,3 +1,5 @@
+//! The times of the last sent and acknowledged records: the source of the lag and of the warning that Kafka is silent.
+
 use std::time::Instant;
 
 use crate::relay::time::clock::Now;

@@ -21,7 +21,7 @@ use crate::kafka::{self, Admission, Delivered, Fault, Inlet, Outlet, Rejection, 
 use crate::pgoutput::Begin;
 use crate::relay::error::Error;
 use crate::relay::time::clock::Now;
-use crate::signal::KeptCheckpoint;
+use crate::signal::StoredCheckpoint;
 use crate::telemetry::Metrics;
 use crate::transaction::{EventPosition, Identity, Standing};
 use crate::wal::{Lsn, PgTimestamp, Xid};
@@ -125,8 +125,8 @@ impl<'p, T: Transport> Flight<'p, T> {
     }
 
     /// Counts an event, before [`Self::has`] is called for it.
-    pub(in crate::relay) const fn meet(&mut self, event: EventPosition) {
-        self.transactions.meet(event);
+    pub(in crate::relay) const fn count_event(&mut self, event: EventPosition) {
+        self.transactions.count_event(event);
     }
 
     /// Returns whether an event is in Kafka since before this start.
@@ -326,9 +326,9 @@ impl<'p, T: Transport> Flight<'p, T> {
     }
 
     /// Stores their progress up to what was handed over.
-    pub(in crate::relay) fn tell_snapshots(&mut self, kept: KeptCheckpoint) {
+    pub(in crate::relay) fn report_snapshots(&mut self, kept: StoredCheckpoint) {
         if let Some(batch) = &mut self.transactions.batch {
-            batch.tell_snapshots(kept);
+            batch.report_snapshots(kept);
         }
     }
 

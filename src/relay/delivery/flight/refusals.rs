@@ -1,3 +1,5 @@
+//! Records that Kafka refused in a session, and which of them is the cause of its end.
+
 use crate::ack::Ledger;
 use crate::kafka::{REFUSED_MAX, Rejection, Reports};
 use crate::relay::delivery::dead_letters::Refused;

@@ -1,3 +1,5 @@
+//! The part of records in flight that concerns Kafka transactions; without exactly once it does nothing.
+
 use std::time::Instant;
 
 use crate::ack::{Ticket, Window};
@@ -22,9 +24,9 @@ impl<'p> Transactions<'p> {
     }
 
     /// Counts an event, before [`Self::has`] is called for it.
-    pub(super) const fn meet(&mut self, event: EventPosition) {
+    pub(super) const fn count_event(&mut self, event: EventPosition) {
         if let Some(batch) = &mut self.batch {
-            batch.meet(event);
+            batch.count_event(event);
         }
     }
 

@@ -1,3 +1,5 @@
+//! The header `outboxd.position`: writing and parsing of an event's position.
+
 use std::fmt::Write as _;
 
 use crate::transaction::EventPosition;

@@ -1,3 +1,5 @@
+//! Reads the end of a topic on a thread of its own, until the predecessor's records in flight are written.
+
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -48,7 +50,7 @@ pub(in crate::relay) async fn read(options: Options, question: Question) -> Tail
         Reading { options, topic: topic.clone(), wanted, found: Found::new(question), partitions: 0 };
     let read = spawn_blocking(move || {
         let outcome = reading.read(quiet_at);
-        reading.tell(outcome);
+        reading.report(outcome);
         reading.found.into_tail(reading.partitions)
     });
     let tail = read.await;
@@ -97,7 +99,7 @@ impl Reading {
         }
     }
 
-    fn tell(&self, outcome: Result<(), Error>) {
+    fn report(&self, outcome: Result<(), Error>) {
         let (topic, found) = (&self.topic, self.found.count());
         if !self.is_wanted() {
             return;

@@ -1,3 +1,5 @@
+//! Records of repeated transactions that are in their topics already, and the decision to skip an event.
+
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_gap_nothing_more_of_its_partition_is_left_out() {
+    fn behind_a_gap_nothing_more_of_its_partition_is_skipped() {
         let keys = ["0", "1", "2", "3", "4", "5"];
         let partition = |key: &str| partition_of(key.as_bytes(), PARTITIONS);
         let same = keys.iter().find(|key| **key != "0" && partition(key) == partition("0")).unwrap();
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_have_sent_before_is_not_asked_for() {
+    fn what_no_client_can_have_sent_before_is_not_requested() {
         let mut tails = tails();
         assert!(matches!(tails.look(&record("a", "x"), at(TO, 0)), Presence::New));
         assert_eq!([TO - 1, TO].map(|lsn| tails.are_over(Lsn::new(lsn))), [false, true]);
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_told_apart_by_how_far_back_they_are() {
+    fn records_are_distinguished_by_how_far_back_they_are() {
         let (mut tails, mut text) = (tails(), PositionText::new(&SystemId("1".to_owned())));
         let mut found = Found::new(question(&mut tails, "a"));
         let fingerprint = || record("a", "x").fingerprint();

@@ -1,3 +1,5 @@
+//! The end of a session: confirms what is acknowledged, and waits for the records in flight before another session may begin.
+
 use std::time::Instant;
 
 use tokio::time::{self, timeout};
@@ -24,8 +26,8 @@ impl Relay {
     }
 
     /// Ends the stream of a session that has drained.
-    pub(super) async fn say_goodbye(&self, session: Session<'_, '_>, target: Target) -> Result<(), Error> {
-        session.tell_end();
+    pub(super) async fn end_stream(&self, session: Session<'_, '_>, target: Target) -> Result<(), Error> {
+        session.report_end();
         let within = self.parts.relay.shutdown_timeout;
         let frontier = session.core.feed.out.flight.frontier();
         if !session.core.positions.has(frontier) {

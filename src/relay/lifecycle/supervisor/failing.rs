@@ -1,3 +1,5 @@
+//! The reaction to a failure: executes the decision of `relay::lifecycle::retry`, up to the pause before the next attempt.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

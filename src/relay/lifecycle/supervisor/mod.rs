@@ -166,7 +166,7 @@ impl Relay {
     /// Pauses without any connection to PostgreSQL, so that another outboxd can have the slot and the server
     /// can be stopped. Continues as after a standby.
     async fn pause(&self, places: &Places<'_>, memory: &mut Memory, target: &TargetReceiver) {
-        memory.let_go();
+        memory.release();
         if let Some(offsets) = places.offsets.filter(|_| memory.offset_is_ours) {
             offsets.write(memory.offset.clone()).await;
         }
@@ -273,7 +273,7 @@ impl Relay {
             Ok(Drained::Whole) => {
                 // What is dropped on purpose is not lost.
                 slot_watcher.shutdown().await;
-                self.say_goodbye(session, target.get()).await.map(|()| Drained::Whole)
+                self.end_stream(session, target.get()).await.map(|()| Drained::Whole)
             }
             outcome => {
                 // The connection goes before the wait for Kafka: the server may be waiting for us to leave.

@@ -1,3 +1,5 @@
+//! The steps before a session: waits for Kafka and for the slot, and opens a link, with retries.
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -122,7 +124,7 @@ impl Relay {
                 Ok(Opened::SnapshotOnly) => return Ok(Attempt::SnapshotOnly),
                 Ok(Opened::Link(link)) => {
                     memory.reached_primary = true;
-                    self.tell_assumptions(&link, memory);
+                    self.report_assumptions(&link, memory);
                     return Ok(Attempt::Link(link));
                 }
                 Err(Error::Postgres(postgres::Error::SlotActive(holder))) => {
@@ -170,7 +172,7 @@ impl Relay {
         let by_us = is_our_own(&holder);
         if by_us {
             memory.stand_by(holder.has_slot);
-            self.tell_overtaken(memory, &holder);
+            self.report_overtaken(memory, &holder);
         } else {
             memory.slot_retries = memory.slot_retries.saturating_add(1);
         }
@@ -193,20 +195,20 @@ impl Relay {
 
     /// Warns that records that were in flight while this process stood still are written behind what the
     /// other instance has sent since. Kafka rejects them with exactly once only.
-    fn tell_overtaken(&self, memory: &mut Memory, holder: &SlotHolder) {
+    fn report_overtaken(&self, memory: &mut Memory, holder: &SlotHolder) {
         if !std::mem::take(&mut memory.stood_still) || self.parts.relay.transactions.is_some() {
             return;
         }
-        let warning = "this process stood still with records on their way while another instance took the slot over: they may be written behind \
+        let warning = "this process was frozen with records in flight while another instance took over the slot: they may be written behind \
                        newer ones of the same keys. To fix: send a snapshot of the tables (signal execute-snapshot), and restart this process. \
-                       outboxd.delivery.guarantee=exactly_once rules it out"
+                       outboxd.delivery.guarantee=exactly_once prevents it"
             .to_owned();
         if self.status.warn(warning.clone()) {
             tracing::warn!(holder = holder.pid, "{warning}");
         }
     }
 
-    fn tell_assumptions(&self, link: &Link, memory: &mut Memory) {
+    fn report_assumptions(&self, link: &Link, memory: &mut Memory) {
         if !std::mem::replace(&mut memory.told_assumptions, true) {
             let capture = &link.capture;
             for assumption in &capture.assumptions {

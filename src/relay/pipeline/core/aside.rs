@@ -35,7 +35,7 @@ impl<T: Transport> Core<'_, T> {
         if !self.feed.out.flight.in_transaction()
             && let Some(document) = self.outside.document.take()
         {
-            self.feed.heed_outside(document, reached, now)?;
+            self.feed.apply_outside(document, reached, now)?;
             self.outside.heeded = Some(reached);
         }
         self.feed.close_window(reached, now)
@@ -43,7 +43,7 @@ impl<T: Transport> Core<'_, T> {
 
     /// Requests that a position that Kafka has is written again, when the stored state of snapshots has
     /// changed beside it.
-    pub(super) fn want_snapshots_kept(&mut self, frontier: Lsn) {
+    pub(super) fn request_snapshot_store(&mut self, frontier: Lsn) {
         let beside = self.feed.snapshots_beside(frontier);
         if beside != self.outside.written {
             self.outside.written = beside;

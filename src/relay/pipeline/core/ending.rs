@@ -1,10 +1,12 @@
+//! The wait for records in flight after a failure, without new rows, until the cause of the failure is known.
+
 use std::time::{Duration, Instant};
 
 use super::Core;
 use crate::kafka::Transport;
 use crate::relay::delivery::exactly_once::Urgency;
 use crate::relay::error::Error;
-use crate::relay::progress::position::Keep;
+use crate::relay::progress::position::DuePosition;
 use crate::relay::time::clock::Now;
 use crate::replication::StandbyStatusUpdate;
 
@@ -45,7 +47,7 @@ pub(in crate::relay) struct Drain {
     /// For the server, if it is still connected.
     pub(in crate::relay) update: Option<StandbyStatusUpdate>,
     /// The position to be written, if there still is a session.
-    pub(in crate::relay) keep: Option<Keep>,
+    pub(in crate::relay) keep: Option<DuePosition>,
     /// Reason for which Kafka accepts no records.
     pub(in crate::relay) obstacle: Option<String>,
     pub(in crate::relay) then: Draining,
@@ -90,9 +92,9 @@ impl Ending {
         now: Now,
     ) -> Result<Drain, Error> {
         let obstacle = super::obstacle(&core.feed.out.flight.absorb(now)?);
-        core.feed.tell_snapshots();
+        core.feed.report_snapshots();
         core.feed.out.flight.step(now, self.urgency)?;
-        let keep = core.keep_position(true, now);
+        let keep = core.position_to_store(true, now);
         let update = core.feedback.poll(now.instant, now.postgres());
         let settled = core.feed.out.flight.is_settled() && core.is_kept(now);
         let then = self.next(settled, now);

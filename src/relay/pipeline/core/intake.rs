@@ -83,7 +83,7 @@ fn take_data<T: Transport>(
             let waiting = Waiting::Message { data: data.data.to_vec(), lsn: data.wal_start };
             Ok(Taken::Held { lsn, need, waiting })
         }
-        outcome => Ok(Taken::Message { lsn, outcome: heard(feedback, outcome) }),
+        outcome => Ok(Taken::Message { lsn, outcome: mark_received(feedback, outcome) }),
     }
 }
 
@@ -95,20 +95,20 @@ pub(super) fn take_again<T: Transport>(
     now: Now,
 ) -> Result<Outcome, Error> {
     let outcome = feed.take(lsn, decode(data, lsn)?, now)?;
-    Ok(heard(feedback, outcome))
+    Ok(mark_received(feedback, outcome))
 }
 
 /// Lets the feed hand over what it has stored.
-pub(super) fn go_on(
+pub(super) fn resume(
     feed: &mut Feed<'_, impl Transport>,
     feedback: &mut Feedback,
     now: Now,
 ) -> Result<Outcome, Error> {
-    Ok(heard(feedback, feed.go_on(now)?))
+    Ok(mark_received(feedback, feed.resume(now)?))
 }
 
 /// Reports a commit as received up to its end.
-fn heard(feedback: &mut Feedback, outcome: Outcome) -> Outcome {
+fn mark_received(feedback: &mut Feedback, outcome: Outcome) -> Outcome {
     if let Outcome::Committed(end_lsn) = outcome {
         feedback.received(end_lsn);
     }

@@ -1,3 +1,5 @@
+//! The decision whether PostgreSQL has more than was read: it sets the pause before the next read and the pace of the producer.
+
 use crate::wire::READ_BYTES;
 
 /// A read of this many bytes means that the server has more: we are behind. So does a transaction that came late: a server that

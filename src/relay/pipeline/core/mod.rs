@@ -25,7 +25,7 @@ use crate::postgres;
 use crate::relay::delivery::exactly_once::Urgency;
 use crate::relay::delivery::needs::{Answer, Need, Waiting};
 use crate::relay::error::Error;
-use crate::relay::progress::position::{Keep, Pacing};
+use crate::relay::progress::position::{DuePosition, Pacing};
 use crate::relay::time::clock::Now;
 use crate::replication::{Feedback, StandbyStatusUpdate};
 use aside::Outside;
@@ -119,7 +119,7 @@ pub(in crate::relay) struct Turn {
     /// For the server, now.
     pub(in crate::relay) update: Option<StandbyStatusUpdate>,
     /// The position to be written.
-    pub(in crate::relay) keep: Option<Keep>,
+    pub(in crate::relay) keep: Option<DuePosition>,
     /// To be asked. The answer is an event.
     pub(in crate::relay) need: Option<Need>,
     /// To be done in the database. That it is done is an event.
@@ -182,7 +182,7 @@ impl<'p, T: Transport> Core<'p, T> {
         wanted: Wanted,
         source: &mut impl Source,
     ) -> Result<Turn, Error> {
-        self.look_at_the_clock(now);
+        self.check_clock(now);
         self.take(event, now)?;
         self.reading = self.reading.next(wanted, self.feed.out.flight.in_transaction(), self.waits_briefly());
         // Reports first: they make room for messages that are in the buffer, for which nothing else would wake us.
@@ -201,9 +201,9 @@ impl<'p, T: Transport> Core<'p, T> {
         }
         self.beat(now)?;
         self.notify(now)?;
-        self.feed.tell_snapshots();
+        self.feed.report_snapshots();
         self.feed.out.flight.step(now, self.urgency())?;
-        let keep = self.keep_position(self.reading == Reading::Off, now);
+        let keep = self.position_to_store(self.reading == Reading::Off, now);
         let update = self.feedback.poll(now.instant, now.postgres());
         Ok(Turn {
             update,
@@ -241,13 +241,13 @@ impl<'p, T: Transport> Core<'p, T> {
     }
 
     /// Limits what may be confirmed to the stored position. Returns the position to write, if one is due.
-    fn keep_position(&mut self, ending: bool, now: Now) -> Option<Keep> {
+    fn position_to_store(&mut self, ending: bool, now: Now) -> Option<DuePosition> {
         let lsn = self.feed.out.flight.frontier();
         let committed = self.feed.out.flight.last_acknowledged().map(|(_, committed)| committed);
-        self.want_snapshots_kept(lsn);
+        self.request_snapshot_store(lsn);
         let is_due = self.positions.turn(lsn, ending, now.instant);
         self.feedback.flushed(self.positions.confirmable(lsn));
-        is_due.then(|| Keep { lsn, committed, snapshots: self.feed.snapshots_at(lsn) })
+        is_due.then(|| DuePosition { lsn, committed, snapshots: self.feed.snapshots_at(lsn) })
     }
 
     /// Returns whether everything is acknowledged, and its position stored or not waited for any longer.
@@ -265,7 +265,7 @@ impl<'p, T: Transport> Core<'p, T> {
         match event {
             Event::None => {}
             Event::Read(bytes) => {
-                self.feedback.heard(now.instant);
+                self.feedback.restart_silence(now.instant);
                 self.rest_after(bytes, now);
             }
             Event::Answer(answer) => self.resume(answer, now)?,
@@ -296,7 +296,7 @@ impl<'p, T: Transport> Core<'p, T> {
         }
         match waiting {
             Waiting::Record => {
-                let outcome = intake::go_on(&mut self.feed, &mut self.feedback, now)?;
+                let outcome = intake::resume(&mut self.feed, &mut self.feedback, now)?;
                 self.grant(outcome, || Waiting::Record);
             }
             Waiting::Message { data, lsn } => {
@@ -385,7 +385,7 @@ impl<'p, T: Transport> Core<'p, T> {
         let reads = !off && self.held.is_none() && !self.feed.is_blocked() && self.feed.has_room();
         if !reads {
             // A server that we do not read from is not silent.
-            self.feedback.heard(now.instant);
+            self.feedback.restart_silence(now.instant);
         }
         let answers =
             !off && self.held.as_ref().is_some_and(|held| matches!(held.until, Until::Answer { .. }));

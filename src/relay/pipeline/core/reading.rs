@@ -1,3 +1,5 @@
+//! The extent to which a session still reads its stream: without end, up to the end of a transaction, or no further.
+
 /// Commanded state of a session's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::relay) enum Wanted {

@@ -1,3 +1,5 @@
+//! Detection of a process or a machine that was frozen while records were in flight.
+
 use std::time::Duration;
 
 use super::Core;
@@ -10,11 +12,11 @@ const STOOD_STILL: Duration = Duration::from_secs(3);
 impl<T: Transport> Core<'_, T> {
     /// Returns whether the process has stood still with records in flight.
     pub(in crate::relay) fn stood_still(&mut self, now: Now) -> bool {
-        self.look_at_the_clock(now);
+        self.check_clock(now);
         self.stood_still
     }
 
-    pub(super) fn look_at_the_clock(&mut self, now: Now) {
+    pub(super) fn check_clock(&mut self, now: Now) {
         let is_late = now.instant.saturating_duration_since(self.last_tick) >= STOOD_STILL;
         self.stood_still |= is_late && !self.is_queue_empty();
     }

@@ -1,9 +1,11 @@
+//! Changes of any captured table: to their records, or to the reason for which they are skipped.
+
 use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
 use super::outgoing::Unmade;
-use super::{Again, Feed, Outcome, tell_replaced};
+use super::{Again, Feed, Outcome, report_replaced};
 use crate::change::{
     ChangeContext, ChangeDigest, ChangeRecords, ChangeTable, Reselected, RowChange, SkippedHalves, Snapshot,
     Tally,
@@ -93,7 +95,7 @@ impl<T: Transport> Feed<'_, T> {
                     if self.recognises {
                         let names = tables.iter().map(|(_, table)| table.name());
                         let transaction = self.open.as_ref().filter(|open| open.xid != Xid(0));
-                        records.tell_digest(ChangeDigest::of(names, change, transaction));
+                        records.report_digest(ChangeDigest::of(names, change, transaction));
                     }
                     for (table, count) in counts {
                         self.tally.add(table, count);
@@ -103,11 +105,11 @@ impl<T: Transport> Feed<'_, T> {
                     for source in refused {
                         let (table, source) = (table.name().to_owned(), Box::new(source));
                         let name = Box::new(self.row_name());
-                        self.out.pass_over(Error::Row { table, name, position, source })?;
+                        self.out.skip(Error::Row { table, name, position, source })?;
                     }
                     if records.is_empty() {
                         if !is_refused {
-                            tell_update(table, change, position);
+                            report_update(table, change, position);
                             let reason = if records.is_unchanged() { UNCHANGED } else { "transforms" };
                             self.passed.skip(self.out.metrics, relation, table.name(), reason);
                         }
@@ -116,7 +118,7 @@ impl<T: Transport> Feed<'_, T> {
                     let scratch = self.encoder.scratch();
                     let outcome = records.lend(scratch, |records| self.out.send(records, position, now))?;
                     for column in table.replaced_columns(sent) {
-                        tell_replaced(self.out.metrics, table.name(), column, position);
+                        report_replaced(self.out.metrics, table.name(), column, position);
                     }
                     return Ok(outcome);
                 }
@@ -238,7 +240,7 @@ fn records<'a>(
 }
 
 /// Warns that an outbox row was updated, which an EventRouter among the transforms drops.
-fn tell_update(
+fn report_update(
     table: &ChangeTable,
     change: RowChange<'_, '_>,
     EventPosition { commit_lsn, .. }: EventPosition,

@@ -1,5 +1,7 @@
+//! Inserted rows: events of an outbox, or change events.
+
 use super::outgoing::Unmade;
-use super::{Again, Feed, Outcome, tell_replaced};
+use super::{Again, Feed, Outcome, report_replaced};
 use crate::change::{RowChange, Snapshot};
 use crate::kafka::Transport;
 use crate::outbox::RouteContext;
@@ -66,7 +68,7 @@ impl<T: Transport> Feed<'_, T> {
                     }
                     let outcome = self.out.send(&records, position, now)?;
                     for column in table.replaced_columns(row) {
-                        tell_replaced(self.out.metrics, table.name(), column, position);
+                        report_replaced(self.out.metrics, table.name(), column, position);
                     }
                     return Ok(outcome);
                 }

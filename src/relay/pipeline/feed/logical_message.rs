@@ -1,3 +1,5 @@
+//! `pg_logical_emit_message`: events that are in the WAL but in no table.
+
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::outgoing::Unmade;

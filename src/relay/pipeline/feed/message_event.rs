@@ -35,7 +35,7 @@ impl<T: Transport> Feed<'_, T> {
                         return Ok(Outcome::None);
                     }
                     if self.recognises {
-                        records.tell_digest(ChangeEvents::message_digest(message, &context));
+                        records.report_digest(ChangeEvents::message_digest(message, &context));
                     }
                     return records
                         .lend(self.encoder.scratch(), |records| self.out.send(records, position, now));

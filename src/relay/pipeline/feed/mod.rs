@@ -128,7 +128,7 @@ pub(in crate::relay) enum Outcome {
     Describe(Relation),
     /// All before this position is complete.
     Committed(Lsn),
-    /// Need of its stored record; [`Feed::go_on`] hands it over then.
+    /// Need of its stored record; [`Feed::resume`] hands it over then.
     Await(Need),
     /// Need for making its record; then the same message is handled again.
     TakeAgain(Need),
@@ -230,7 +230,7 @@ impl<'p, T: Transport> Feed<'p, T> {
         message: Message<'_>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let said = self.hear(&message);
+        let said = self.read_signal(&message);
         if self.awaits_rows(said.as_ref()) || self.awaits_rows_before(&message) {
             return Ok(Outcome::TakeAgain(Need::Rows));
         }
@@ -243,7 +243,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             && !self.passing
             && !matches!(outcome, Outcome::TakeAgain(_))
         {
-            signals.heed(said, lsn, self.open);
+            signals.apply(said, lsn, self.open);
         }
         Ok(outcome)
     }
@@ -252,12 +252,12 @@ impl<'p, T: Transport> Feed<'p, T> {
         match message {
             Message::Insert { relation, new } => return self.insert(lsn, relation, &new, now),
             Message::Begin(begin) if self.out.again.is_some() => {
-                return self.tell(End::Begin, &begin, lsn, now);
+                return self.report(End::Begin, &begin, lsn, now);
             }
             Message::Begin(begin) => {
                 self.origin = None;
                 self.begin(begin)?;
-                return self.tell_begin(&begin, lsn, now);
+                return self.report_begin(&begin, lsn, now);
             }
             Message::Commit(commit) => return self.end(commit, lsn, now),
             Message::Relation(relation) => {
@@ -397,8 +397,8 @@ impl<'p, T: Transport> Feed<'p, T> {
     ///
     /// # Errors
     /// When it cannot be sent.
-    pub(in crate::relay) fn go_on(&mut self, now: Now) -> Result<Outcome, Error> {
-        match self.out.dispatch.go_on(&mut self.out.flight, now)? {
+    pub(in crate::relay) fn resume(&mut self, now: Now) -> Result<Outcome, Error> {
+        match self.out.dispatch.resume(&mut self.out.flight, now)? {
             Some(need) => Ok(Outcome::Await(need)),
             None => self.end_lone(),
         }
@@ -406,7 +406,7 @@ impl<'p, T: Transport> Feed<'p, T> {
 
     fn next_event(&mut self, lsn: Lsn) -> Result<Again, SequenceError> {
         let position = self.assembler.next_position(lsn)?;
-        self.out.flight.meet(position);
+        self.out.flight.count_event(position);
         Ok(Again { position, refused: None })
     }
 
@@ -426,7 +426,7 @@ impl<'p, T: Transport> Feed<'p, T> {
 }
 
 /// Counts and logs a value that cannot be represented.
-fn tell_replaced(
+fn report_replaced(
     metrics: &Metrics,
     table: &str,
     column: &str,

@@ -12,7 +12,7 @@ impl<T: Transport> Feed<'_, T> {
     /// Notifies of a snapshot, if notifications are enabled.
     pub(in crate::relay) fn notify(&mut self, notification: Notification, now: Now) {
         if let Some(notifier) = &mut self.notifier {
-            notifier.tell(notification, now);
+            notifier.report(notification, now);
         }
     }
 

@@ -117,15 +117,15 @@ impl<T: Transport> Outgoing<'_, T> {
             let need = self.dispatch.send_remains(&mut self.flight, remains, error, standing, now)?;
             return Ok(need.map_or(Outcome::None, Outcome::Await));
         }
-        self.pass_over(error)?;
+        self.skip(error)?;
         Ok(Outcome::None)
     }
 
     /// Logs a row, or a record of one, that is skipped; or returns the error.
-    pub(super) fn pass_over(&self, error: Error) -> Result<(), Error> {
+    pub(super) fn skip(&self, error: Error) -> Result<(), Error> {
         self.metrics.event_error("route");
         let table = error.table().map(str::to_owned);
-        self.tolerance.pass_over(error)?;
+        self.tolerance.skip(error)?;
         if let Some(table) = table {
             self.metrics.rows_not_sent(&table, "errors.tolerance").count();
         }

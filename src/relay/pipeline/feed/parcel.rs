@@ -1,3 +1,5 @@
+//! The rows of a snapshot in parts that are acknowledged one by one, since a snapshot has no commits.
+
 use std::mem;
 
 use super::Feed;
@@ -23,7 +25,7 @@ impl<T: Transport> Feed<'_, T> {
     ///
     /// # Errors
     /// When a transaction is open already.
-    pub(in crate::relay) fn go_on_from(&mut self, other: &mut Self, events: u64) -> Result<(), Error> {
+    pub(in crate::relay) fn continue_from(&mut self, other: &mut Self, events: u64) -> Result<(), Error> {
         (self.tables, self.passed) = (mem::take(&mut other.tables), mem::take(&mut other.passed));
         if let Some(begin) = other.open {
             self.begin(begin)?;

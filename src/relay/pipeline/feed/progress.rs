@@ -1,3 +1,5 @@
+//! The acknowledged part of the stream, as a later session and Debezium's offset need it.
+
 use super::Feed;
 use crate::kafka::Transport;
 use crate::relay::progress::acknowledged::Acknowledged;

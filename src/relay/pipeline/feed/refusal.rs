@@ -1,3 +1,5 @@
+//! The event whose schema the registry refused.
+
 use super::Feed;
 use crate::error::{Diagnose as _, Exit};
 use crate::kafka::Transport;

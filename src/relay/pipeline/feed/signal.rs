@@ -9,15 +9,15 @@ use crate::pgoutput::{ColumnValue, Message, Tuple};
 use crate::relay::capture::route::Bound;
 use crate::relay::capture::table::Table;
 use crate::relay::error::{Error, RowName};
-use crate::relay::pipeline::signals::{OutgoingRow, Said, Signals};
+use crate::relay::pipeline::signals::{OutgoingRow, SignalChange, Signals};
 use crate::relay::time::clock::Now;
-use crate::signal::KeptCheckpoint;
+use crate::signal::StoredCheckpoint;
 use crate::wal::{Lsn, Oid};
 
 impl<T: Transport> Feed<'_, T> {
     /// Returns the signal or watermark of a message, if it is one. A row that the message changes is removed
     /// from the rows that were read.
-    pub(super) fn hear(&mut self, message: &Message<'_>) -> Option<Said> {
+    pub(super) fn read_signal(&mut self, message: &Message<'_>) -> Option<SignalChange> {
         self.signals.as_ref()?;
         let halves = self.sent_halves(message);
         let signals = self.signals.as_mut()?;
@@ -70,7 +70,7 @@ impl<T: Transport> Feed<'_, T> {
     }
 
     /// Returns whether a message must wait for rows that are being read.
-    pub(super) fn awaits_rows(&self, said: Option<&Said>) -> bool {
+    pub(super) fn awaits_rows(&self, said: Option<&SignalChange>) -> bool {
         let signals = self.signals.as_ref();
         !self.passing && signals.zip(said).is_some_and(|(signals, said)| signals.awaits_rows(said))
     }
@@ -81,7 +81,7 @@ impl<T: Transport> Feed<'_, T> {
     }
 
     /// Returns the progress of incremental snapshots, for a session that begins here.
-    pub(in crate::relay) fn snapshots_at(&mut self, frontier: Lsn) -> Option<KeptCheckpoint> {
+    pub(in crate::relay) fn snapshots_at(&mut self, frontier: Lsn) -> Option<StoredCheckpoint> {
         let settled = self.out.flight.settled().0;
         self.signals.as_mut().map(|signals| signals.incremental.at(frontier, settled))
     }
@@ -99,10 +99,10 @@ impl<T: Transport> Feed<'_, T> {
     }
 
     /// Stores the progress of incremental snapshots for a Kafka transaction that ends now.
-    pub(in crate::relay) fn tell_snapshots(&mut self) {
+    pub(in crate::relay) fn report_snapshots(&mut self) {
         let open = self.open.map(|begin| begin.final_lsn);
         if let Some(signals) = self.signals.as_ref().filter(|_| self.out.flight.wants_snapshots()) {
-            self.out.flight.tell_snapshots(signals.incremental.handed_over(open));
+            self.out.flight.report_snapshots(signals.incremental.handed_over(open));
         }
     }
 
@@ -145,7 +145,7 @@ impl<T: Transport> Feed<'_, T> {
                 Ok(()) => {
                     if self.recognises {
                         let table = std::iter::once(table.bound.name());
-                        records.tell_digest(ChangeDigest::of(table, RowChange::Insert(&values), None));
+                        records.report_digest(ChangeDigest::of(table, RowChange::Insert(&values), None));
                     }
                     let scratch = self.encoder.scratch();
                     return records.lend(scratch, |records| self.out.send(records, standing, now)).map(Some);

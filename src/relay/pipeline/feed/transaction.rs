@@ -1,3 +1,5 @@
+//! Begin and commit of a transaction, with the records of `provide.transaction.metadata`.
+
 use super::outgoing::Unmade;
 use super::{Again, Feed, Outcome};
 use crate::change::{End, Snapshot, Tally};
@@ -23,12 +25,12 @@ impl<T: Transport> Feed<'_, T> {
     }
 
     /// Sends the begin of a transaction, if transaction metadata is enabled.
-    pub(super) fn tell_begin(&mut self, begin: &Begin, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
+    pub(super) fn report_begin(&mut self, begin: &Begin, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
         self.tally = Tally::default();
         if self.transactions.is_none() || self.passing {
             return Ok(Outcome::None);
         }
-        self.tell(End::Begin, begin, lsn, now)
+        self.report(End::Begin, begin, lsn, now)
     }
 
     /// Ends a transaction, once the record of its end is handed over.
@@ -37,7 +39,7 @@ impl<T: Transport> Feed<'_, T> {
             return self.commit(&commit).map(Outcome::Committed);
         };
         let tally = std::mem::take(&mut self.tally);
-        let told = self.tell(End::End(&tally), &begin, lsn, now);
+        let told = self.report(End::End(&tally), &begin, lsn, now);
         self.tally = tally;
         match told? {
             Outcome::None => self.commit(&commit).map(Outcome::Committed),
@@ -50,13 +52,19 @@ impl<T: Transport> Feed<'_, T> {
     }
 
     /// Hands over the record of one end of the open transaction.
-    pub(super) fn tell(&mut self, end: End<'_>, begin: &Begin, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
+    pub(super) fn report(
+        &mut self,
+        end: End<'_>,
+        begin: &Begin,
+        lsn: Lsn,
+        now: Now,
+    ) -> Result<Outcome, Error> {
         let Again { position, refused } = self.out.again.take().unwrap_or_else(|| {
             let position = match end {
                 End::Begin => EventPosition::begin(begin.final_lsn),
                 End::End(_) => EventPosition::end(begin.final_lsn),
             };
-            self.out.flight.meet(position);
+            self.out.flight.count_event(position);
             Again { position, refused: None }
         });
         let Some(changes) = self.transactions else { return Ok(Outcome::None) };

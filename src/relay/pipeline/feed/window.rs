@@ -5,7 +5,7 @@ use super::Feed;
 use crate::kafka::Transport;
 use crate::pgoutput::{Begin, Commit, Message};
 use crate::relay::error::Error;
-use crate::relay::pipeline::signals::Said;
+use crate::relay::pipeline::signals::SignalChange;
 use crate::relay::time::clock::Now;
 use crate::transaction::Identity;
 use crate::wal::{Lsn, Xid};
@@ -39,14 +39,14 @@ impl<T: Transport> Feed<'_, T> {
     ///
     /// # Errors
     /// When it stands elsewhere.
-    pub(in crate::relay) fn heed_outside(
+    pub(in crate::relay) fn apply_outside(
         &mut self,
         document: String,
         reached: Lsn,
         now: Now,
     ) -> Result<(), Error> {
         let Some(signals) = &mut self.signals else { return Ok(()) };
-        signals.heed(Said::Document(document), reached, None);
+        signals.apply(SignalChange::Document(document), reached, None);
         self.begin_beside(reached, now)
     }
 

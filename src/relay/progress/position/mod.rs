@@ -6,7 +6,7 @@ mod record;
 mod unfinished;
 mod verdict;
 
-pub(in crate::relay) use pacing::{Keep, Pacing};
+pub(in crate::relay) use pacing::{DuePosition, Pacing};
 pub(crate) use record::Phase;
 pub(crate) use record::RecordError;
 pub(in crate::relay) use record::{Position, Stopped, acceptable, is_of_dropped};

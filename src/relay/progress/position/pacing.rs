@@ -1,6 +1,8 @@
+//! The schedule of positions, and the limit that the stored one puts on the confirmed one.
+
 use std::time::{Duration, Instant};
 
-use crate::signal::KeptCheckpoint;
+use crate::signal::StoredCheckpoint;
 use crate::wal::{Lsn, PgTimestamp};
 
 /// Shortest interval between two writes of a position.
@@ -12,12 +14,12 @@ const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A position that must be written now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::relay) struct Keep {
+pub(in crate::relay) struct DuePosition {
     pub(in crate::relay) lsn: Lsn,
     /// Commit time of the last transaction with records before it, if there was one.
     pub(in crate::relay) committed: Option<PgTimestamp>,
     /// Progress of incremental snapshots there, if signals are enabled.
-    pub(in crate::relay) snapshots: Option<KeptCheckpoint>,
+    pub(in crate::relay) snapshots: Option<StoredCheckpoint>,
 }
 
 /// Schedule of a session's positions, and the limit of what may be confirmed.

@@ -1,10 +1,12 @@
+//! The record of a position in its topic: its contents, and its JSON form.
+
 use serde::{Deserialize, Serialize};
 
 use super::unfinished::Unfinished;
 use crate::postgres;
 use crate::relay::capture::captured::CapturedTable;
 use crate::relay::origin::Origin;
-use crate::signal::KeptCheckpoint;
+use crate::signal::StoredCheckpoint;
 use crate::wal::{Lsn, Oid, PgTimestamp, SystemId, TimelineId};
 
 /// Version of the form below. An unknown one is refused: its meaning must not be guessed.
@@ -41,7 +43,7 @@ pub(in crate::relay) struct Position {
     pub(in crate::relay) tables: Vec<CapturedTable>,
     /// Progress of incremental snapshots, if signals are enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    snapshots: Option<KeptCheckpoint>,
+    snapshots: Option<StoredCheckpoint>,
     /// Sent part of the snapshot that comes before the slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unfinished: Option<Unfinished>,
@@ -80,7 +82,7 @@ pub enum RecordError {
     #[error("it is not what outboxd writes")]
     Json(#[source] serde_json::Error),
     /// A later form.
-    #[error("its version is {0}, and this outboxd knows {VERSION} only")]
+    #[error("its version is {0}, and this outboxd reads {VERSION} only")]
     Version(u32),
 }
 
@@ -95,10 +97,12 @@ impl Stopped {
     /// `outboxd.position.accept` with which one continues.
     pub(in crate::relay) fn error(&self, acceptable: Option<Lsn>) -> postgres::Error {
         let without = acceptable
-            .map(|lsn| format!("; to go on without them, start once with -X outboxd.position.accept={lsn}"))
+            .map(|lsn| {
+                format!("; to continue without them, start once with -X outboxd.position.accept={lsn}")
+            })
             .unwrap_or_default();
         postgres::Error::Unpublished {
-            problem: format!("the last run has ended because {}", self.problem),
+            problem: format!("the last run ended because {}", self.problem),
             cure: format!("{}{without}", self.cure),
         }
     }
@@ -191,15 +195,15 @@ impl Position {
     }
 
     /// Returns the progress of incremental snapshots, if it is the position of a slot that is streamed from.
-    pub(in crate::relay) fn snapshots(&self) -> Option<&KeptCheckpoint> {
+    pub(in crate::relay) fn snapshots(&self) -> Option<&StoredCheckpoint> {
         self.snapshots.as_ref().filter(|_| self.phase == Phase::Streaming)
     }
 
     /// Sets the progress of incremental snapshots. Returns false when that has more bytes than a record
     /// should have: the position omits it.
-    pub(in crate::relay) fn keep_snapshots(&mut self, snapshots: Option<KeptCheckpoint>) -> bool {
+    pub(in crate::relay) fn keep_snapshots(&mut self, snapshots: Option<StoredCheckpoint>) -> bool {
         let is_there = snapshots.is_some();
-        self.snapshots = snapshots.filter(KeptCheckpoint::fits);
+        self.snapshots = snapshots.filter(StoredCheckpoint::fits);
         self.snapshots.is_some() == is_there
     }
 
@@ -309,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_counts_until_somebody_begins() {
+    fn an_end_counts_until_another_client_begins() {
         let with = |epoch, ended| Position { epoch, ended, ..Position::parse(WRITTEN.as_bytes()).unwrap() };
         let ended = with(7, true).to_json().unwrap();
         assert!(String::from_utf8_lossy(&ended).ends_with(r#","ended":true}"#));

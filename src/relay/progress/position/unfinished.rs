@@ -1,3 +1,5 @@
+//! The part of an interrupted snapshot that is in Kafka, from which a start resumes.
+
 use serde::{Deserialize, Serialize};
 
 use crate::postgres::PageRange;

@@ -1,3 +1,5 @@
+//! The decision whether a start may use the slot, from the stored position, the slot and the server's history.
+
 use super::record::{Phase, Position};
 use crate::relay::origin::Origin;
 use crate::wal::{Lsn, Oid};
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_the_user_has_given_up_is_made_by_whoever_comes_next() {
+    fn a_slot_that_the_user_has_given_up_is_created_by_the_next_client() {
         let mut given_up = kept(Phase::Streaming, 500).given_up();
         let now = origin("1", 2);
         assert_eq!(verdict(Some(&given_up), None, &now, NONE), Verdict::GoOn, "nobody has accepted anything");
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn another_history_is_told_with_the_value_that_accepts_it() {
+    fn another_history_is_reported_with_the_value_that_accepts_it() {
         let other = |difference: &str| Verdict::OtherHistory { difference: difference.to_owned() };
         let cases = [
             (500, Some(400), origin("9", 2), NONE, other("its system identifier is 9, and was 1")),

@@ -21,7 +21,7 @@ use crate::relay::options::PositionOptions;
 use crate::relay::parts::RelayParts;
 use crate::wal::Lsn;
 pub(in crate::relay) use peek::peek_position;
-pub(crate) use peek::{KeptPosition, kept_position};
+pub(crate) use peek::{StoredPosition, stored_position};
 pub(in crate::relay) use writer::PositionWriter;
 
 /// Time that reading the topic, creating it, and writing one position may take.

@@ -1,3 +1,5 @@
+//! Reads the stored position without taking it over, for commands and for a start that has no slot yet.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use crate::wal::{Lsn, Oid};
 
 /// Position as `check` needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KeptPosition {
+pub(crate) struct StoredPosition {
     pub(crate) phase: Phase,
     pub(crate) lsn: Lsn,
     /// The values of `outboxd.position.accept` that were believed before.
@@ -29,7 +31,7 @@ pub(crate) struct KeptPosition {
     pub(crate) suspicions: Vec<String>,
 }
 
-impl KeptPosition {
+impl StoredPosition {
     /// Makes one for tests.
     #[cfg(test)]
     pub(crate) const fn of(phase: Phase, lsn: Lsn, accepted: Vec<Lsn>, database: Oid) -> Self {
@@ -76,12 +78,12 @@ impl KeptPosition {
 }
 
 /// Reads the position that Kafka has, without a relay.
-pub(crate) async fn kept_position(
+pub(crate) async fn stored_position(
     parts: Arc<RelayParts>,
     patience: Duration,
-) -> Result<Option<KeptPosition>, Error> {
+) -> Result<Option<StoredPosition>, Error> {
     let position = peek_position(&parts, patience).await?;
-    Ok(position.map(|position| KeptPosition {
+    Ok(position.map(|position| StoredPosition {
         phase: position.phase,
         lsn: position.lsn,
         database: position.database_oid(),

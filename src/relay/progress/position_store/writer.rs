@@ -1,3 +1,5 @@
+//! Writes a session's positions, and stores that the slot is dropped on purpose.
+
 use std::time::Duration;
 
 use super::{PositionLog, Positions};
@@ -5,7 +7,7 @@ use crate::error::{Diagnose as _, chain};
 use crate::kafka::PositionTopic;
 use crate::relay::capture::captured::CapturedTables;
 use crate::relay::error::Error;
-use crate::relay::progress::position::{Keep, Pacing, Phase, Position};
+use crate::relay::progress::position::{DuePosition, Pacing, Phase, Position};
 
 /// Writes the positions of one session.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ impl<L: PositionLog> PositionWriter<L> {
     }
 
     /// Hands a position over. It never blocks.
-    pub(in crate::relay) fn write(&mut self, keep: Keep, pacing: &mut Pacing) {
+    pub(in crate::relay) fn write(&mut self, keep: DuePosition, pacing: &mut Pacing) {
         let Some(positions) = &self.positions else { return };
         self.position.lsn = keep.lsn;
         self.position.committed(keep.committed);

@@ -29,7 +29,7 @@ pub(super) async fn seen(resolver: &Resolver<'_>, transaction: Option<Xid>) -> R
         if began.elapsed() >= SEEN_MAX {
             tracing::warn!(
                 xid = xid.0,
-                "a transaction of the stream is not seen by others yet, as when a synchronous standby is missing: if it has \
+                "a transaction of the stream is not visible to other sessions yet, as when a synchronous standby is missing: if it has \
                  altered a table, its rows are sent as the table was before, and values that are read again are the older ones"
             );
             break;

@@ -1,3 +1,5 @@
+//! Waits until the brokers have a topic, or creates it.
+
 use std::time::{Duration, Instant};
 
 use tokio::task::spawn_blocking;
@@ -109,7 +111,7 @@ pub(super) async fn decided(mut open_transactions: OpenTransactions) {
         open_transactions = back;
         match outcome {
             Ok(()) => return,
-            Err(error) if began.elapsed() >= UNDECIDED_GRACE => open_transactions.tell(&error),
+            Err(error) if began.elapsed() >= UNDECIDED_GRACE => open_transactions.report(&error),
             Err(_) => {}
         }
         sleep(INTERVAL).await;

@@ -60,7 +60,7 @@ impl ChunkReader<'_> {
             return;
         }
         self.has_waited = true;
-        tracing::info!(seconds = delay.as_secs_f64(), "waiting, as snapshot.delay.ms says");
+        tracing::info!(seconds = delay.as_secs_f64(), "waiting for snapshot.delay.ms");
         tokio::time::sleep(delay).await;
     }
 
@@ -105,7 +105,7 @@ impl ChunkReader<'_> {
             }
         };
         let read_table = ReadTable { oid: facts.oid, bound: Arc::new(*bound) };
-        selected::tell_others(facts, &columns, &names);
+        selected::report_others(facts, &columns, &names);
         let scanner = self.scanner().await?;
         (scanner.table, scanner.selected) = (Some(read_table), Selected::new(&shown, &names));
         self.more().await

@@ -20,7 +20,7 @@ use super::state::{self, Outcome, Run, States};
 use crate::cli::shell::time::now_ms;
 use crate::connect::record::ProducerRecord;
 use crate::error::Exit;
-use crate::kafka::{Admin, Ended, LetterStates, RecordReader, TransactionalSender};
+use crate::kafka::{Admin, DeadLetterStates, Ended, RecordReader, TransactionalSender};
 use prepare::Prepared;
 
 /// Most dead letters of one transaction.
@@ -91,7 +91,7 @@ impl Settling<'_> {
         let run = Run { id: uuid::Uuid::now_v7().to_string(), at_ms: now_ms() };
         let outcome = match sender {
             Some(sender) => {
-                progress.begin("settling letters", u64::try_from(plan.order.len()).ok());
+                progress.begin("settling dead letters", u64::try_from(plan.order.len()).ok());
                 let readers = [RecordReader::new(&source.options)?, RecordReader::new(&source.options)?];
                 let (target, run, held) = (self.target, run.clone(), HashSet::new());
                 let (index, report) = (&index, &mut report);
@@ -105,11 +105,11 @@ impl Settling<'_> {
                 Ok(())
             }
         };
-        self.tell(context, &report, execute.then_some(&run));
+        self.report(context, &report, execute.then_some(&run));
         outcome.map(|()| report.exit())
     }
 
-    fn tell(&self, context: &Context, report: &Report, run: Option<&Run>) {
+    fn report(&self, context: &Context, report: &Report, run: Option<&Run>) {
         let (topic, held) = (context.source.topic.as_str(), report.held.len());
         if let Some(Run { id, .. }) = run {
             let (letters, interrupted) = (report.total(), report.interrupted);
@@ -261,7 +261,7 @@ impl<'s> Settlement<'s> {
     fn send_state(&self, key: &str, value: Option<&str>) {
         self.sender.send(&ProducerRecord {
             topic: &self.context.source.state_topic,
-            partition: Some(LetterStates::PARTITION),
+            partition: Some(DeadLetterStates::PARTITION),
             timestamp_ms: self.run.at_ms,
             key: Some(key.as_bytes()),
             value: value.map(str::as_bytes),

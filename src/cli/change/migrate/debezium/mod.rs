@@ -23,7 +23,7 @@ use crate::cli::shell::sql::open;
 use crate::cli::shell::steps;
 use crate::cli::shell::steps::{Doing, Step};
 use crate::cli::shell::waiting::Waiting;
-use crate::cli::{print, say};
+use crate::cli::{print, print_message};
 use crate::error::Exit;
 use crate::postgres::{SlotFacts, SlotName, Sql};
 use crate::relay::{RelayParts, stored_offset};
@@ -94,7 +94,7 @@ impl Site {
 
     fn resume(&self) -> Step {
         let (name, url) = (self.connector.name(), &self.connector);
-        let what = format!("connector {name} goes on");
+        let what = format!("connector {name} continues");
         Step::new(what, format!("PUT {url}/resume"), format!("PUT {url}/stop")).request()
     }
 
@@ -138,7 +138,7 @@ pub(super) async fn look(
         print(&format!("{object}\n"));
         return Ok(Exit::Ok);
     }
-    let reader = direct.and_then(|slot| slot.holder).unwrap_or_else(|| "nobody".to_owned());
+    let reader = direct.and_then(|slot| slot.holder).unwrap_or_else(|| "no client".to_owned());
     let steps = if plans { steps::shown(&[site.stop()]) } else { String::new() };
     print(&format!(
         "  connector {name} {state}\n  slot      {}, read by {}\n{}✓ {}\n",
@@ -159,10 +159,10 @@ pub(super) async fn start(args: &StartArgs, connector: &str) -> Result<Exit, Mig
     stopped(&site).await?;
     let name = site.connector.name();
     let outcome = Outcome::new("start", From::Connector(connector), name, doing)
-        .said(format!("connector {name} is stopped, and nobody reads slot {}", site.name))
+        .said(format!("connector {name} is stopped, and no client reads slot {}", site.name))
         .next(args.target.in_commands("outboxd run -c FILE"))
         .undo(args.target.in_commands("outboxd migrate rollback TARGET"));
-    Ok(outcome.tell(args.json))
+    Ok(outcome.report(args.json))
 }
 
 async fn stopped(site: &Site) -> Result<(), MigrateError> {
@@ -176,9 +176,9 @@ async fn stopped(site: &Site) -> Result<(), MigrateError> {
         match reader {
             None if is_stopped => return Ok(()),
             Some(pid) if is_stopped => {
-                waiting.goes_on(&format!("pid {pid}, which reads slot {}", site.name), "");
+                waiting.report_waiting(&format!("pid {pid}, which reads slot {}", site.name), "");
             }
-            _ => waiting.goes_on(&format!("connector {name} to stop"), ""),
+            _ => waiting.report_waiting(&format!("connector {name} to stop"), ""),
         }
         if Instant::now() >= deadline {
             return Err(MigrateError::NotStopped {
@@ -211,12 +211,12 @@ pub(super) async fn rollback(args: &RollbackArgs, connector: &str) -> Result<Exi
     doing.carry_out(site.resume(), site.connector.resume()).await?;
     let name = site.connector.name();
     if last_run == LastRun::Unknown {
-        say(
+        print_message(
             "  if outboxd has not ended with exit code 0, start and stop it once more: its offset is old otherwise",
         );
     }
     let outcome = Outcome::new("rollback", From::Connector(connector), name, doing);
-    Ok(outcome.said(format!("connector {name} goes on")).tell(args.json))
+    Ok(outcome.said(format!("connector {name} continues")).report(args.json))
 }
 
 pub(super) async fn finish(args: &FinishArgs, connector: &str) -> Result<Exit, MigrateError> {
@@ -226,15 +226,15 @@ pub(super) async fn finish(args: &FinishArgs, connector: &str) -> Result<Exit, M
     match site.state.as_deref() {
         None => {
             let said = format!("connector {name} is gone: nothing is left to do");
-            return Ok(outcome(doing).said(said).tell(args.json));
+            return Ok(outcome(doing).said(said).report(args.json));
         }
         Some(STOPPED) => {}
         Some(_) => return Err(MigrateError::StillRuns(name.to_owned())),
     }
-    say(&format!("connector {name} will be deleted, with its configuration; slot and offset stay"));
+    print_message(&format!("connector {name} will be deleted, with its configuration; slot and offset stay"));
     if confirmed(name, args.yes, "deletes it").await == Answer::No {
         return Ok(outcome(doing).declined(args.json));
     }
     doing.carry_out(site.delete(), site.connector.delete()).await?;
-    Ok(outcome(doing).said(format!("deleted {name}")).tell(args.json))
+    Ok(outcome(doing).said(format!("deleted {name}")).report(args.json))
 }

@@ -4,7 +4,7 @@ use tokio::time::{Instant, sleep};
 
 use super::site::{APPLICATION, Site, UNSENT_MAX, Unsent};
 use crate::cli::change::migrate::error::MigrateError;
-use crate::cli::say;
+use crate::cli::print_message;
 use crate::cli::shell::progress::Progress;
 use crate::cli::shell::sql;
 use crate::cli::shell::steps::{Doing, Step, StepError, failed};
@@ -43,7 +43,7 @@ pub(super) async fn begin_with_lock(site: &Site, doing: &str, statements: &str) 
             Err(error) if error.sqlstate().is_some_and(|state| NO_LOCK.contains(&state)) => {
                 site.sql.execute(doing, "ROLLBACK").await?;
                 if !told {
-                    say(&format!("waiting for transactions that have written to {}", site.name()));
+                    print_message(&format!("waiting for transactions that have written to {}", site.name()));
                     told = true;
                 }
             }
@@ -78,7 +78,7 @@ pub(super) async fn wait(site: &Site, settle: Duration) -> Result<(), MigrateErr
         } else {
             (empty_since, marked_before) = (None, marked);
             if !told {
-                say(&format!("waiting for the poller: {} of its own to send", unsent.shown()));
+                print_message(&format!("waiting for the poller: {} of its own to send", unsent.shown()));
                 told = true;
             }
             progress.waiting(&format!("the poller has {} left", unsent.shown()));
@@ -105,7 +105,7 @@ pub(super) async fn older_transactions(site: &Site) -> Result<(), MigrateError> 
         // The session cannot always be named: a prepared transaction has none.
         let oldest =
             oldest(&other).await?.unwrap_or_else(|| ("transactions that run now".to_owned(), String::new()));
-        waiting.goes_on(&oldest.0, &oldest.1);
+        waiting.report_waiting(&oldest.0, &oldest.1);
         sleep(INTERVAL).await;
     }
 }

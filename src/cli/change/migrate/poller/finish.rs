@@ -9,7 +9,7 @@ use super::{drain, steps};
 use crate::cli::change::migrate::args::{FinishArgs, From};
 use crate::cli::change::migrate::error::MigrateError;
 use crate::cli::change::migrate::outcome::Outcome;
-use crate::cli::say;
+use crate::cli::print_message;
 use crate::cli::shell::ask::{Answer, confirmed};
 use crate::cli::shell::progress::Progress;
 use crate::cli::shell::steps::Doing;
@@ -38,7 +38,9 @@ pub(in crate::cli::change::migrate) async fn finish(args: &FinishArgs) -> Result
     let outcome = |doing| Outcome::new("finish", From::Poller, site.name(), doing);
     match site.phase() {
         Phase::Finished => {
-            return Ok(outcome(doing).said(format!("the migration of {table} is finished")).tell(args.json));
+            return Ok(outcome(doing)
+                .said(format!("the migration of {table} is finished"))
+                .report(args.json));
         }
         Phase::NotBegun | Phase::Foreign => return Err(MigrateError::NotBegun(table)),
         Phase::Returned => return Err(MigrateError::Past { table, why: "its rows are the poller's again" }),
@@ -60,7 +62,7 @@ pub(in crate::cli::change::migrate) async fn finish(args: &FinishArgs) -> Result
     }
     // A running outboxd would end: it cannot know the state of a publication between two checks.
     site.check_stopped()?;
-    say(&format!(
+    print_message(&format!(
         "new rows of {table} will have no mark any more: a poller that still runs, or is started again, would send all of them a \
          second time"
     ));
@@ -73,8 +75,8 @@ pub(in crate::cli::change::migrate) async fn finish(args: &FinishArgs) -> Result
     drain::older_transactions(&site).await?;
     drain::with_lock(&site, &mut doing, steps::untrigger(&site)).await?;
     let said = format!("the migration of {table} is finished");
-    let exit = outcome(doing).said(said).next("start outboxd again").tell(args.json);
-    say(&left(&site));
+    let exit = outcome(doing).said(said).next("start outboxd again").report(args.json);
+    print_message(&left(&site));
     Ok(exit)
 }
 
@@ -100,7 +102,7 @@ async fn read(site: &Site, look: Duration) -> Result<(), MigrateError> {
     site.sql.execute("looking for the poller", "SELECT pg_stat_force_next_flush()").await?;
     let before = scans(site).await?;
     let progress = Progress::new();
-    progress.waiting("looking whether somebody still polls");
+    progress.waiting("checking for programs that still poll");
     sleep(look).await;
     progress.end();
     match scans(site).await?.saturating_sub(before) {

@@ -256,7 +256,7 @@ mod tests {
             ),
             (&columns(), None, "may be the mark of a row that the poller has sent: processed_at, status"),
             (&columns()[3..4], None, "the one of a sent row is not given"),
-            (&not_null, None, "no column of table public.outbox tells what the poller has sent"),
+            (&not_null, None, "no column of table public.outbox shows which rows the poller has sent"),
             (&columns(), Some("status"), "the one of a sent row is not given"),
             (&columns(), Some("mood=good"), "of a type that"),
             (&columns(), Some("id"), "of a type that"),

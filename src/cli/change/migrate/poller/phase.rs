@@ -73,15 +73,15 @@ pub(super) fn attention(site: &Site) -> Option<String> {
             Some("the trigger is gone: new rows are the poller's. outboxd migrate rollback".to_owned())
         }
         Phase::Drained if site.unsent.rows > 0 => Some(format!(
-            "{} wait for the poller: some insert does not come by the trigger (session_replication_role=replica, or another trigger \
-             that takes the mark away)",
+            "{} wait for the poller: some inserts bypass the trigger (session_replication_role=replica, or another \
+             trigger that removes the mark)",
             site.unsent.shown()
         )),
         _ => {
             let lost = site.check_slot().err().filter(|_| is_flipped).map(|error| error.to_string());
             lost.or_else(|| {
                 let run = site.run.as_ref()?;
-                Some(format!("new rows are outboxd's, and nobody sends them: {run}"))
+                Some(format!("new rows are outboxd's, and no program sends them: {run}"))
             })
         }
     }

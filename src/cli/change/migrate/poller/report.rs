@@ -34,7 +34,7 @@ pub(super) fn status(site: &Site, args: &TargetArgs) -> String {
         let behind =
             direct.lag_bytes.map_or_else(|| "-".to_owned(), |bytes| indicatif::HumanBytes(bytes).to_string());
         let reader =
-            direct.holder.as_deref().map_or_else(|| "nobody".to_owned(), crate::cli::shell::text::clean);
+            direct.holder.as_deref().map_or_else(|| "no client".to_owned(), crate::cli::shell::text::clean);
         text.push_str(&format!("  slot      {}, {behind} not confirmed, read by {reader}\n", direct.slot));
     }
     match phase::attention(site) {
@@ -102,7 +102,7 @@ fn next(site: &Site, args: &TargetArgs) -> String {
         Phase::Drained => {
             "next: stop the poller, then outboxd migrate finish TARGET; back: outboxd migrate rollback TARGET"
         }
-        Phase::Finishing => "next: outboxd migrate finish TARGET goes on with it",
+        Phase::Finishing => "next: outboxd migrate finish TARGET continues it",
         Phase::Finished => "nothing is left to do",
         Phase::Returned if is_read => {
             "next: stop outboxd, then outboxd migrate rollback TARGET drops slot and publication"

@@ -28,8 +28,8 @@ pub(in crate::cli::change::migrate) async fn rollback(args: &RollbackArgs) -> Re
     let outcome = |doing| Outcome::new("rollback", From::Poller, site.name(), doing);
     match site.phase() {
         Phase::NotBegun => {
-            let said = format!("no migration of {table} has begun: nothing to take back");
-            return Ok(outcome(doing).said(said).tell(args.json));
+            let said = format!("no migration of {table} has begun: nothing to roll back");
+            return Ok(outcome(doing).said(said).report(args.json));
         }
         Phase::Foreign => return Err(MigrateError::NotBegun(table)),
         Phase::Finishing | Phase::Finished => {
@@ -57,13 +57,13 @@ pub(in crate::cli::change::migrate) async fn rollback(args: &RollbackArgs) -> Re
             .not_done()
             .said(format!("{table} is the poller's again: outboxd has sent its last row"))
             .next("stop outboxd, then run this again: it drops the slot and the publication");
-        return Ok(outcome.tell(args.json));
+        return Ok(outcome.report(args.json));
     }
     drain::with_lock(&site, &mut doing, steps::untrigger(&site)).await?;
     doing.run(site.database(), steps::drop_slot(&site)).await?;
     doing.run(site.database(), steps::drop_publication(&site)).await?;
     let said = format!("{table} is the poller's: slot and publication are gone");
-    Ok(outcome(doing).said(said).tell(args.json))
+    Ok(outcome(doing).said(said).report(args.json))
 }
 
 /// Gives new rows to the poller once outboxd has sent the last of its own, and blocks inserts in between. Neither the
@@ -75,7 +75,7 @@ async fn hand_back(site: &Site, doing: &mut Doing, hold: Duration) -> Result<(),
     let watch = open(&site.options.server, APPLICATION).await?;
     let (deadline, mut waiting) = (Instant::now() + hold, Waiting::new());
     while lag(site, &watch).await? > NEAR_BYTES {
-        waiting.goes_on("outboxd, which is behind", "");
+        waiting.report_waiting("outboxd, which is behind", "");
         if Instant::now() >= deadline {
             return Err(MigrateError::Hold { seconds: hold.as_secs() });
         }
@@ -85,7 +85,7 @@ async fn hand_back(site: &Site, doing: &mut Doing, hold: Duration) -> Result<(),
     let last = lock(site, &watch, doing).await?;
     let caught_up = reach(site, &watch, last, hold).await;
     if !matches!(caught_up, Ok(true)) {
-        site.sql.execute("letting inserts go on", "ROLLBACK").await?;
+        site.sql.execute("unblocking inserts", "ROLLBACK").await?;
         caught_up?;
         return Err(MigrateError::Hold { seconds: hold.as_secs() });
     }

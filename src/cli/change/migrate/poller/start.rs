@@ -29,7 +29,7 @@ pub(in crate::cli::change::migrate) async fn start(args: &StartArgs) -> Result<E
             site.check_unmarked()?;
             let said = format!("{} is outboxd's already", site.name());
             let outcome = Outcome::new("start", From::Poller, site.name(), Doing::default()).said(said);
-            return Ok(outcome.tell(args.json));
+            return Ok(outcome.report(args.json));
         }
         Phase::NotBegun | Phase::Foreign | Phase::Published | Phase::Slotted | Phase::Draining => {}
     }
@@ -43,7 +43,7 @@ pub(in crate::cli::change::migrate) async fn start(args: &StartArgs) -> Result<E
         .said(format!("{} is outboxd's: the poller has sent its last row", site.name()))
         .next(args.target.in_commands(&first_run(&site.parts, &site.sql).await?))
         .undo(args.target.in_commands("outboxd migrate rollback TARGET"));
-    Ok(outcome.tell(args.json))
+    Ok(outcome.report(args.json))
 }
 
 /// Creates the slot, or waits until the server has created it. An earlier command may have been killed meanwhile: the
@@ -66,7 +66,7 @@ async fn make_slot(site: &mut Site, doing: &mut Doing) -> Result<(), MigrateErro
             None => None,
         };
         let (who, open_for) = holder.unwrap_or_else(|| ("the server".to_owned(), String::new()));
-        waiting.goes_on(&who, &open_for);
+        waiting.report_waiting(&who, &open_for);
         sleep(INTERVAL).await;
     }
 }

@@ -2,7 +2,7 @@ use super::site::{Phase, Site};
 use crate::cli::change::migrate::args::{FinishArgs, From};
 use crate::cli::change::migrate::error::MigrateError;
 use crate::cli::change::migrate::outcome::Outcome;
-use crate::cli::say;
+use crate::cli::print_message;
 use crate::cli::shell::ask::{Answer, confirmed};
 use crate::cli::shell::steps::Doing;
 use crate::error::Exit;
@@ -18,19 +18,19 @@ pub(in crate::cli::change::migrate) async fn finish(
         Phase::NotBegun => return Err(MigrateError::NotCopied(site.name().to_owned())),
         Phase::Finished => {
             let said = format!("slot {from} is gone: nothing is left to do");
-            return Ok(outcome(doing).said(said).tell(args.json));
+            return Ok(outcome(doing).said(said).report(args.json));
         }
         Phase::Copied => {}
     }
     if let Some(pid) = site.theirs.as_ref().and_then(|slot| slot.active_pid) {
         return Err(MigrateError::ReadByOther { slot: site.from, pid });
     }
-    say(&format!(
-        "slot {from} will be dropped: the program that has read it cannot go on from where it was any more"
+    print_message(&format!(
+        "slot {from} will be dropped: the program that has read it can no longer continue from its position"
     ));
     if confirmed(from, args.yes, "drops it").await == Answer::No {
         return Ok(outcome(doing).declined(args.json));
     }
     doing.run(site.database(), Site::drop_slot(from)).await?;
-    Ok(outcome(doing).said(format!("dropped {from}")).tell(args.json))
+    Ok(outcome(doing).said(format!("dropped {from}")).report(args.json))
 }

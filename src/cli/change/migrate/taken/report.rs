@@ -42,7 +42,7 @@ fn about(site: &Site) -> String {
         Some(slot) => {
             let slot = Direct::of(name.to_owned(), slot, None);
             let at = slot.confirmed.as_deref().unwrap_or("-");
-            let reader = slot.holder.as_deref().map_or_else(|| "nobody".to_owned(), clean);
+            let reader = slot.holder.as_deref().map_or_else(|| "no client".to_owned(), clean);
             format!("  {what}{name} at {at}, read by {reader}\n")
         }
     };

@@ -5,7 +5,7 @@ use crate::cli::change::migrate::args::{From, RollbackArgs};
 use crate::cli::change::migrate::error::MigrateError;
 use crate::cli::change::migrate::last_run::LastRun;
 use crate::cli::change::migrate::outcome::Outcome;
-use crate::cli::say;
+use crate::cli::print_message;
 use crate::cli::shell::steps::{Doing, Step};
 use crate::error::Exit;
 use crate::postgres::SlotFacts;
@@ -19,8 +19,8 @@ pub(in crate::cli::change::migrate) async fn rollback(
     let outcome = |doing| Outcome::new("rollback", From::Slot(from), from, doing);
     match site.phase() {
         Phase::NotBegun => {
-            let said = format!("slot {} is not there: nothing to take back", site.name());
-            return Ok(outcome(doing).said(said).tell(args.json));
+            let said = format!("there is no slot {}: nothing to roll back", site.name());
+            return Ok(outcome(doing).said(said).report(args.json));
         }
         Phase::Finished => return Err(MigrateError::no_such_slot(&site.sql, &site.from).await),
         Phase::Copied => {}
@@ -41,15 +41,15 @@ pub(in crate::cli::change::migrate) async fn rollback(
             let anyway = anyway.join(" ");
             return Err(MigrateError::NotEnded { other: "the other program", anyway });
         }
-        LastRun::Unknown => say(
-            "  how outboxd has ended is not known: if not with exit code 0, the other program sends again what outboxd sent last",
+        LastRun::Unknown => print_message(
+            "  the exit code of outboxd is unknown: if it is not 0, the other program repeats the last events of outboxd",
         ),
     }
     for step in steps {
         doing.run(site.database(), step).await?;
     }
-    let said = format!("slot {from} stands where outboxd was, and {} is gone", site.name());
-    Ok(outcome(doing).said(said).next("start the other program again").tell(args.json))
+    let said = format!("slot {from} is at outboxd's position, and {} no longer exists", site.name());
+    Ok(outcome(doing).said(said).next("start the other program again").report(args.json))
 }
 
 /// Returns the step that advances the slot. It never moves the slot back: a rollback that was killed before it dropped

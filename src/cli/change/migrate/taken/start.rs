@@ -41,8 +41,8 @@ pub(in crate::cli::change::migrate) async fn start(
         }
     }
     let outcome = Outcome::new("start", From::Slot(from), from, doing)
-        .said(format!("{} goes on where {from} stood", site.name()))
+        .said(format!("{} continues at the position of {from}", site.name()))
         .next(args.target.in_commands(&first_run(&site.parts, &site.sql).await?))
         .undo(args.target.in_commands("outboxd migrate rollback TARGET"));
-    Ok(outcome.tell(args.json))
+    Ok(outcome.report(args.json))
 }

@@ -141,8 +141,8 @@ impl Verification<'_> {
             tally: Tally::default(),
         };
         let order = match finder.with_lsn {
-            0 => Err("no record says where its change stands in the WAL".to_owned()),
-            with_lsn => Ok(format!("the LSN that {with_lsn} of {} records tell", read.count)),
+            0 => Err("no record has the LSN of its change".to_owned()),
+            with_lsn => Ok(format!("the LSN of {with_lsn} of {} records", read.count)),
         };
         let updates = (!tells_updates).then(|| UNTOLD_UPDATES.to_owned());
         let notes = deletes.into_iter().chain(updates).chain(absent_topics(&read)).collect();

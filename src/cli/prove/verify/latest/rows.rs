@@ -24,7 +24,7 @@ const SNAPSHOT: &str = "SELECT pg_snapshot_xmax(s)::xid::text, \
                        (extract(epoch FROM now()) * 1000)::bigint::text FROM pg_current_snapshot() s";
 
 /// Error for records without a row. A field of the table's own that looks like a transform's is one cause.
-const NO_ROW: &str = "make of one of its rows a record that tells no row";
+const NO_ROW: &str = "convert one of its rows to a record that contains no row";
 
 /// Reads the rows of all tables as they are at one moment.
 pub(super) struct TableReader<'r> {

@@ -5,6 +5,6 @@ pub enum DecodeError {
     #[error("it cannot be used: {0}")]
     Schema(String),
     /// Bytes that were written with another schema.
-    #[error("the bytes are not what this {0} schema says")]
+    #[error("the bytes do not match this {0} schema")]
     Malformed(&'static str),
 }

@@ -29,7 +29,7 @@ impl WireType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Zero {
     Written,
-    LeftOut,
+    Omitted,
 }
 
 /// Writer of values with the converter's options.
@@ -63,7 +63,7 @@ impl Writer {
         schema: &Schema,
         value: &Value<'_>,
     ) -> Result<(), ConvertError> {
-        put_scalar(out, 1, schema, value, Zero::LeftOut)
+        put_scalar(out, 1, schema, value, Zero::Omitted)
     }
 
     /// Appends a field. A null is omitted, unless it has a default.
@@ -74,7 +74,7 @@ impl Writer {
         schema: &Schema,
         value: &Value<'_>,
     ) -> Result<(), ConvertError> {
-        let zero = if self.options.optionals && schema.optional { Zero::Written } else { Zero::LeftOut };
+        let zero = if self.options.optionals && schema.optional { Zero::Written } else { Zero::Omitted };
         self.any(out, number, schema, value, zero)
     }
 
@@ -95,8 +95,8 @@ impl Writer {
             (Kind::Map(keys, values), Value::Map(entries)) => entries.iter().try_for_each(|(key, value)| {
                 put_message(out, number, |out| {
                     // The fields of an entry are never `optional`.
-                    self.any(out, 1, keys, key, Zero::LeftOut)?;
-                    self.any(out, 2, values, value, Zero::LeftOut)
+                    self.any(out, 1, keys, key, Zero::Omitted)?;
+                    self.any(out, 2, values, value, Zero::Omitted)
                 })
             }),
             (_, value) => self.single(out, number, schema, value, zero),
@@ -161,7 +161,7 @@ fn put_scalar(
     value: &Value<'_>,
     zero: Zero,
 ) -> Result<(), ConvertError> {
-    if zero == Zero::LeftOut && is_zero(value) {
+    if zero == Zero::Omitted && is_zero(value) {
         return Ok(());
     }
     let wire_type = match schema.kind {

@@ -1,0 +1,4 @@
+//! Rows, messages and change events that the simulation writes, and their expected records.
+
+pub(super) mod changes;
+pub(super) mod table;
