@@ -165,9 +165,9 @@ fn rows_that_may_be_missing_in_the_stream_are_not_deleted() {
     let file = folder.folder().join("outbox.json").display().to_string();
     fs::write(&file, serde_json::to_vec(&config).unwrap()).unwrap();
     let (exit, _, stderr) = run(&["cleanup", "-c", &file, "--execute", "--yes"]);
-    assert!(exit == 3 && stderr.contains("public.outbox was written anew"), "{stderr}");
+    assert!(exit == 3 && stderr.contains("public.outbox was rewritten"), "{stderr}");
     let (_, stdout, stderr) = run(&["check", "-c", &file, "--json"]);
-    assert!(stdout.contains("public.outbox was written anew"), "{stdout} {stderr}");
+    assert!(stdout.contains("public.outbox was rewritten"), "{stdout} {stderr}");
     relay.kill();
 
     let mut relay = Relay::start(&config);

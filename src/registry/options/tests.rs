@@ -147,7 +147,7 @@ fn what_cannot_be_done_is_refused_with_what_can() {
         ),
         (CONFLUENT_CLASS, vec![URL, ("value.subject.name.strategy", "x.My")], "RecordNameStrategy"),
         (CONFLUENT_CLASS, vec![URL, ("schemas.cache.config", "0")], "above 0"),
-        (CONFLUENT_CLASS, vec![URL, ("discard.type.doc.default", "true")], "say false"),
+        (CONFLUENT_CLASS, vec![URL, ("discard.type.doc.default", "true")], "set false"),
         (
             CONFLUENT_CLASS,
             vec![URL, ("schema.registry.ssl.truststore.type", "BCFKS")],

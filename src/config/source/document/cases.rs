@@ -85,7 +85,7 @@ fn secrets_of_strimzi_are_read_from_where_they_are_mounted() {
         let overrides = lacking.iter().chain(more).map(|line| (*line).to_owned()).collect();
         Config::load(&Sources { files: vec![case(file)], environment: vec![], overrides })
     };
-    let error = load("files/strimzi-scram.yaml", &[]).unwrap_err();
+    let error = load("files/operators/strimzi-scram.yaml", &[]).unwrap_err();
     let (told, fix) = (error.to_string(), error.cure().unwrap());
     for secret in ["shop-cluster-ca-cert", "shop-user"] {
         let is_fixed = fix.contains(&format!("mount the secret at /run/secrets/{secret}"));
@@ -94,9 +94,10 @@ fn secrets_of_strimzi_are_read_from_where_they_are_mounted() {
     let jaas = "producer.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \
                 username=\"u\" password=\"p\";";
     let config =
-        load("files/strimzi-scram.yaml", &["producer.ssl.truststore.certificates=pem", jaas]).unwrap();
+        load("files/operators/strimzi-scram.yaml", &["producer.ssl.truststore.certificates=pem", jaas])
+            .unwrap();
     assert_eq!(config.option("producer.security.protocol").as_deref(), Some("SASL_SSL"));
-    let token = load("files/strimzi-token.yaml", &[]);
+    let token = load("files/operators/strimzi-token.yaml", &[]);
     assert!(token.is_ok(), "{}", token.unwrap_err());
 }
 

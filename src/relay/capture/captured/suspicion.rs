@@ -34,10 +34,10 @@ impl Suspicion {
         let Self { cause, lsn } = self;
         let what = match cause {
             SuspicionCause::Rewritten => {
-                "was written anew by ALTER TABLE. It may have been unlogged for a moment, and rows that were written then are not in the stream"
+                "was rewritten by ALTER TABLE. It may have been unlogged for a moment, and rows that were written then are not in the stream"
             }
             SuspicionCause::MadeAnew => {
-                "was made anew and put into the publication: rows that were written to it before that are not in the stream"
+                "was created again and added to the publication: rows that were written to it before that are not in the stream"
             }
         };
         format!("table {table} {what}. {}", Self::fix(*lsn))

@@ -350,7 +350,7 @@ mod tests {
             ),
             ("dropped and not made anew", Look { tables: Vec::new(), ..look() }, String::new()),
             (
-                "made anew and put in",
+                "created again and added",
                 Look { tables: Vec::new(), namesakes: vec![namesake(9)], ..change(|it| it.members = vec![member(51, 9)]) },
                 "suspect: table public.outbox was created again and added to the publication: rows that were written to it before that are not in the stream".to_owned(),
             ),

@@ -279,7 +279,7 @@ mod tests {
             (r#""version":1"#, r#""version":0"#, "its version is 0"),
             (r#""version":1"#, r#""version":4"#, "its version is 4"),
             (r#""version":1"#, r#""version":3"#, "the LSN of its event"),
-            (r#""version":1"#, r#""version":2"#, "which part"),
+            (r#""version":1"#, r#""version":2"#, "the part of its event"),
             (r#""version":1"#, r#""version":2,"part":4294967296"#, "4294967296"),
             (r#""version":1,"#, "", "missing field `version`"),
             (r#""ordinal":41"#, r#""ordinal":-1"#, "-1"),
