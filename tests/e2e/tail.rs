@@ -205,7 +205,7 @@ fn what_cannot_be_decoded_is_shown_as_it_is_and_why() {
         "{stdout}"
     );
     assert!(
-        stdout.contains("! not found, but it may be one of the 1 record")
+        stdout.contains("! not found, but it may be among the 1 record")
             && !stdout.contains("no dead letter"),
         "{stdout}"
     );
