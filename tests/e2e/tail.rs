@@ -213,7 +213,7 @@ fn what_cannot_be_decoded_is_shown_as_it_is_and_why() {
     let (exit, stdout, stderr) = run(&[avro], &tail);
     assert!(exit == 0 && stdout.contains("id 7"), "{stdout}{stderr}");
     assert!(
-        stderr.contains("is not decoded") && stderr.contains("key.converter.schema.registry.url"),
+        stderr.contains("are not decoded") && stderr.contains("key.converter.schema.registry.url"),
         "{stderr}"
     );
 }
