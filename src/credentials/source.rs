@@ -198,7 +198,11 @@ impl Source {
                 Some(format!("an AWS IAM token of access key {}", token.key_id().await?))
             }
             Provider::Identity(identity) => identity.description(),
-            _ => None,
+            Provider::Absent
+            | Provider::Literal(_)
+            | Provider::Reread(_)
+            | Provider::Command(_)
+            | Provider::PasswordFile(_) => None,
         }
     }
 
@@ -209,11 +213,11 @@ impl Source {
 
     /// Returns whether both ask the same identity provider, or neither asks one.
     pub(crate) fn has_identity_of(&self, other: &Self) -> bool {
-        match (&self.provider, &other.provider) {
-            (Provider::Identity(own), Provider::Identity(other)) => own == other,
-            (Provider::Identity(_), _) | (_, Provider::Identity(_)) => false,
-            _ => true,
-        }
+        self.asked_identity() == other.asked_identity()
+    }
+
+    fn asked_identity(&self) -> Option<&Arc<Identity>> {
+        if let Provider::Identity(identity) = &self.provider { Some(identity) } else { None }
     }
 
     /// Forgets a value that a server has refused, so that the next request asks the source.

@@ -21,7 +21,7 @@ pub(in crate::relay) enum SuspicionCause {
     /// ALTER TABLE has rewritten the table, which may have been unlogged meanwhile.
     Rewritten,
     /// A new table has its name, and was added to the publication later.
-    MadeAnew,
+    CreatedAgain,
 }
 
 impl Suspicion {
@@ -36,7 +36,7 @@ impl Suspicion {
             SuspicionCause::Rewritten => {
                 "was rewritten by ALTER TABLE. It may have been unlogged for a moment, and rows that were written then are not in the stream"
             }
-            SuspicionCause::MadeAnew => {
+            SuspicionCause::CreatedAgain => {
                 "was created again and added to the publication: rows that were written to it before that are not in the stream"
             }
         };

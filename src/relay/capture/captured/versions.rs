@@ -239,7 +239,7 @@ fn recreated(before: &Look, now: &Look, publication: &PublicationVersion) -> Vec
         .chain(others)
         .filter(|table| !seen(table.oid()) && had(&table.full_name()))
         .filter(|table| publication.members.iter().any(|member| member.table == table.oid()))
-        .map(|table| Finding::Suspect { table, cause: SuspicionCause::MadeAnew })
+        .map(|table| Finding::Suspect { table, cause: SuspicionCause::CreatedAgain })
         .collect()
 }
 
