@@ -67,32 +67,73 @@ impl Exit {
 ///
 /// The `Display` text names what failed, in the user's names, and where; [`Error::source`] is the reason.
 pub trait Diagnose: Error {
+    /// Returns class, exit code and fix together.
+    fn diagnosis(&self) -> Diagnosis;
+
     /// Returns the class, which decides whether a retry can help.
-    fn class(&self) -> Class;
+    fn class(&self) -> Class {
+        self.diagnosis().class
+    }
 
     /// Returns the exit code when the process gives up on this error.
     fn exit(&self) -> Exit {
-        match self.class() {
-            Class::Config => Exit::Usage,
-            Class::Transient | Class::Definite => Exit::Failed,
-        }
+        self.diagnosis().exit
     }
 
     /// Returns the fix, as sentences or as a command that can be copied.
     fn cure(&self) -> Option<String> {
-        None
+        self.diagnosis().fix
+    }
+}
+
+/// Class, exit code and fix of an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct Diagnosis {
+    /// Class, which decides whether a retry can help.
+    pub class: Class,
+    /// Exit code when the process gives up on the error.
+    pub exit: Exit,
+    /// Sentences, or a command that can be copied.
+    pub fix: Option<String>,
+}
+
+impl Diagnosis {
+    /// Makes the diagnosis of a failure after which the same attempt may succeed.
+    pub const fn transient(exit: Exit) -> Self {
+        Self { class: Class::Transient, exit, fix: None }
+    }
+
+    /// Makes the diagnosis of a failure that lasts until the operator acts.
+    pub const fn definite(exit: Exit) -> Self {
+        Self { class: Class::Definite, exit, fix: None }
+    }
+
+    /// Makes the diagnosis of a mistake in the configuration or on the command line.
+    pub const fn config() -> Self {
+        Self { class: Class::Config, exit: Exit::Usage, fix: None }
+    }
+
+    /// Adds the fix.
+    pub fn with_fix(self, fix: impl Into<String>) -> Self {
+        Self { fix: Some(fix.into()), ..self }
+    }
+
+    /// Adds the fix, if there is one.
+    pub fn with_optional_fix(self, fix: Option<String>) -> Self {
+        Self { fix, ..self }
     }
 }
 
 impl Diagnose for OptionError {
-    fn class(&self) -> Class {
-        Class::Config
+    fn diagnosis(&self) -> Diagnosis {
+        Diagnosis::config()
     }
 }
 
 impl Diagnose for TransformError {
-    fn class(&self) -> Class {
-        Class::Definite
+    fn diagnosis(&self) -> Diagnosis {
+        Diagnosis::definite(Exit::Failed)
     }
 }
 

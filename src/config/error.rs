@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Class, Diagnose};
+use crate::error::{Diagnose, Diagnosis};
 
 use super::source::document::DocumentError;
 use super::source::document::yaml::YamlError;
@@ -65,14 +65,11 @@ impl std::error::Error for ConfigError {
 }
 
 impl Diagnose for ConfigError {
-    fn class(&self) -> Class {
-        Class::Config
-    }
-
-    fn cure(&self) -> Option<String> {
+    fn diagnosis(&self) -> Diagnosis {
         let mut cures: Vec<_> = self.problems().filter_map(Problem::cure).collect();
         cures.dedup();
-        (!cures.is_empty()).then(|| cures.join("\n"))
+        let joined = (!cures.is_empty()).then(|| cures.join("\n"));
+        Diagnosis::config().with_optional_fix(joined)
     }
 }
 

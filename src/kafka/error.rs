@@ -4,7 +4,7 @@ use super::produce::fault::Fault;
 use super::produce::rejection::Rejection;
 use super::tool_lines;
 use super::transactional::transaction_fault::TransactionFault;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 
 /// Failures between outboxd and Kafka.
 #[derive(Debug, thiserror::Error)]
@@ -218,123 +218,98 @@ impl Error {
 }
 
 impl Diagnose for Error {
-    fn class(&self) -> Class {
-        match self {
-            Self::Settings(_) => Class::Config,
-            Self::Transaction { fault, .. } => fault.class(),
-            Self::StateTopic { refused: true, .. }
-            | Self::PositionTopic { fault: TopicFault::Refused | TopicFault::Missing, .. }
-            | Self::DeadLetterStates { refused: true, .. }
-            | Self::TopicCreation { fault: CreationFault::Topic | CreationFault::Settings, .. }
-            | Self::Unread { forbidden: true, .. } => Class::Definite,
-            Self::Unread { .. }
-            | Self::Unreachable { .. }
-            | Self::Unwritten(_)
-            | Self::Fatal(_)
-            | Self::StateTopic { .. }
-            | Self::PositionTopic { .. }
-            | Self::DeadLetterStates { .. }
-            | Self::TopicCreation { .. }
-            | Self::Undecided { .. }
-            | Self::TakenBack { .. }
-            | Self::TopicTail { .. }
-            | Self::OffsetTopic { .. } => Class::Transient,
-            Self::Rejected(_) | Self::NoOffsetTopic { .. } => Class::Definite,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Settings(_) => Exit::Usage,
-            Self::Unread { forbidden: true, .. } => Exit::Precondition,
-            Self::Unreachable { .. }
-            | Self::OffsetTopic { .. }
-            | Self::TopicTail { .. }
-            | Self::Unread { .. } => Exit::KafkaUnreachable,
-            Self::Transaction { fault, .. } => fault.exit(),
-            Self::StateTopic { refused: true, .. }
-            | Self::PositionTopic { fault: TopicFault::Refused | TopicFault::Missing, .. }
-            | Self::DeadLetterStates { refused: true, .. }
-            | Self::TopicCreation { fault: CreationFault::Settings, .. } => Exit::Precondition,
-            Self::TopicCreation { fault: CreationFault::Topic, .. } => Exit::Row,
-            Self::StateTopic { .. }
-            | Self::PositionTopic { .. }
-            | Self::DeadLetterStates { .. }
-            | Self::TopicCreation { .. }
-            | Self::Undecided { .. }
-            | Self::TakenBack { .. } => Exit::KafkaUnreachable,
-            Self::NoOffsetTopic { .. } => Exit::Precondition,
-            Self::Rejected(_) => Exit::Row,
-            Self::Unwritten(_) | Self::Fatal(_) => Exit::Failed,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
             Self::Settings(_) => {
-                Some("see the producer.* and rdkafka.* keys of the configuration".to_owned())
+                Diagnosis::config().with_fix("see the producer.* and rdkafka.* keys of the configuration")
             }
-            Self::Unreachable { reason, .. } => Some(unreachable_cure(reason).to_owned()),
-            Self::Rejected(rejection) => rejection.cure(),
-            Self::Unwritten(_) => Some(
+            Self::Unreachable { reason, .. } => {
+                Diagnosis::transient(Exit::KafkaUnreachable).with_fix(unreachable_cure(reason))
+            }
+            Self::Rejected(rejection) => Diagnosis::definite(Exit::Row).with_optional_fix(rejection.cure()),
+            Self::Unwritten(_) => Diagnosis::transient(Exit::Failed).with_fix(
                 "nothing is lost: start outboxd again, and it sends again what was not written. \
-                 If the error returns, check whether a topic is being deleted, and read the brokers' logs"
-                    .to_owned(),
+                 If the error returns, check whether a topic is being deleted, and read the brokers' logs",
             ),
-            Self::NoOffsetTopic { topic } => Some(format!(
+            Self::Fatal(_) => Diagnosis::transient(Exit::Failed),
+            Self::Transaction { fault, id, .. } => fault.diagnosis(id),
+            Self::StateTopic { topic, refused: true, .. } => {
+                Diagnosis::definite(Exit::Precondition).with_fix(format!(
+                    "{}, if the brokers use ACLs; to use another topic, set outboxd.exactly.once.state.topic",
+                    allow_all(topic)
+                ))
+            }
+            Self::PositionTopic { topic, fault: TopicFault::Refused | TopicFault::Missing, .. } => {
+                Diagnosis::definite(Exit::Precondition).with_fix(format!(
+                    "{}, if the brokers use ACLs; to use another topic, or none, set outboxd.position.topic",
+                    allow_all(topic)
+                ))
+            }
+            Self::DeadLetterStates { topic, refused: true, .. } => {
+                Diagnosis::definite(Exit::Precondition).with_fix(format!(
+                    "{}, if the brokers use ACLs; to use another topic, set --state-topic",
+                    allow_all(topic)
+                ))
+            }
+            Self::PositionTopic { topic, fault: TopicFault::Passing, .. }
+            | Self::StateTopic { topic, refused: false, .. }
+            | Self::DeadLetterStates { topic, refused: false, .. } => {
+                Diagnosis::transient(Exit::KafkaUnreachable).with_fix(format!(
+                    "nothing is lost; start it again. If the error comes back, {} shows whether its partitions have a leader, and \
+                     the brokers' logs why they are slow",
+                    tool_lines::topics(&format!("--describe --topic {topic}"))
+                ))
+            }
+            Self::TopicCreation { fault: CreationFault::Topic, .. } => {
+                Diagnosis::definite(Exit::Row).with_fix(
+                    "route these events to a topic of another name. With errors.tolerance=all and errors.deadletterqueue.topic.name they \
+                     become dead letters, and the others continue",
+                )
+            }
+            Self::TopicCreation { fault: CreationFault::Settings, group, topic, .. } => {
+                Diagnosis::definite(Exit::Precondition).with_fix(creation_cure(group, topic))
+            }
+            Self::TopicCreation { fault: CreationFault::Passing, group, topic, .. } => {
+                Diagnosis::transient(Exit::KafkaUnreachable).with_fix(creation_cure(group, topic))
+            }
+            Self::Undecided { .. } => Diagnosis::transient(Exit::KafkaUnreachable).with_fix(
+                "the brokers abort it when it is older than its producer's transaction.timeout.ms. If \
+                 it remains, Kafka does not end it, and kafka-transactions.sh --bootstrap-server … \
+                 find-hanging --broker-id … shows it. Until it has ended, outboxd run confirms none of its \
+                 rows to PostgreSQL, and outboxd dlq settles no dead letter. To end it: \
+                 docs/guarantees.md#transactions-that-kafka-aborts-or-expires",
+            ),
+            Self::TakenBack { .. } => Diagnosis::transient(Exit::KafkaUnreachable),
+            Self::NoOffsetTopic { topic } => Diagnosis::definite(Exit::Precondition).with_fix(format!(
                 "name the topic of the Connect worker that is replaced, or remove the key; to make the topic: {}",
                 tool_lines::topics(&format!(
                     "--create --topic {topic} --partitions 25 --config cleanup.policy=compact"
                 ))
             )),
-            Self::OffsetTopic { topic, .. } => Some(format!(
+            Self::OffsetTopic { topic, .. } => Diagnosis::transient(Exit::KafkaUnreachable).with_fix(format!(
                 "{}, if the brokers use ACLs",
                 tool_lines::allow(&["Read", "Write", "Describe"], &format!("--topic {topic}"))
             )),
-            Self::Transaction { fault, id, .. } => fault.cure(id),
-            Self::PositionTopic { topic, fault: TopicFault::Passing, .. }
-            | Self::StateTopic { topic, refused: false, .. }
-            | Self::DeadLetterStates { topic, refused: false, .. } => Some(format!(
-                "nothing is lost; start it again. If the error comes back, {} shows whether its partitions have a leader, and \
-                 the brokers' logs why they are slow",
-                tool_lines::topics(&format!("--describe --topic {topic}"))
-            )),
-            Self::StateTopic { topic, .. } => Some(format!(
-                "{}, if the brokers use ACLs; to use another topic, set outboxd.exactly.once.state.topic",
-                allow_all(topic)
-            )),
-            Self::PositionTopic { topic, .. } => Some(format!(
-                "{}, if the brokers use ACLs; to use another topic, or none, set outboxd.position.topic",
-                allow_all(topic)
-            )),
-            Self::DeadLetterStates { topic, .. } => Some(format!(
-                "{}, if the brokers use ACLs; to use another topic, set --state-topic",
-                allow_all(topic)
-            )),
-            Self::TopicCreation { fault: CreationFault::Topic, .. } => Some(
-                "route these events to a topic of another name. With errors.tolerance=all and errors.deadletterqueue.topic.name they \
-                 become dead letters, and the others continue"
-                    .to_owned(),
-            ),
-            Self::TopicCreation { group, topic, .. } => Some(format!(
-                "correct the keys topic.creation.{group}.*, or make the topic yourself: {}",
-                tool_lines::topics(&format!("--create --topic {topic}"))
-            )),
-            Self::Undecided { .. } => Some(
-                "the brokers abort it when it is older than its producer's transaction.timeout.ms. If \
-                 it remains, Kafka does not end it, and kafka-transactions.sh --bootstrap-server … \
-                 find-hanging --broker-id … shows it. Until it has ended, outboxd run confirms none of its \
-                 rows to PostgreSQL, and outboxd dlq settles no dead letter. To end it: \
-                 docs/guarantees.md#transactions-that-kafka-aborts-or-expires"
-                    .to_owned(),
-            ),
-            Self::Unread { topic, forbidden: true, .. } | Self::TopicTail { topic, .. } => Some(format!(
-                "{}, if the brokers use ACLs",
-                tool_lines::allow(&["Read"], &format!("--topic {topic}"))
-            )),
-            Self::Fatal(_) | Self::TakenBack { .. } | Self::Unread { .. } => None,
+            Self::Unread { topic, forbidden: true, .. } => {
+                Diagnosis::definite(Exit::Precondition).with_fix(reading_cure(topic))
+            }
+            Self::Unread { forbidden: false, .. } => Diagnosis::transient(Exit::KafkaUnreachable),
+            Self::TopicTail { topic, .. } => {
+                Diagnosis::transient(Exit::KafkaUnreachable).with_fix(reading_cure(topic))
+            }
         }
     }
+}
+
+fn creation_cure(group: &str, topic: &str) -> String {
+    format!(
+        "correct the keys topic.creation.{group}.*, or make the topic yourself: {}",
+        tool_lines::topics(&format!("--create --topic {topic}"))
+    )
+}
+
+fn reading_cure(topic: &str) -> String {
+    format!("{}, if the brokers use ACLs", tool_lines::allow(&["Read"], &format!("--topic {topic}")))
 }
 
 const fn unwritten(rejection: &Rejection) -> &'static str {

@@ -2,7 +2,7 @@ use std::io;
 
 use openssl::error::ErrorStack;
 
-use crate::error::{Class, Diagnose};
+use crate::error::{Diagnose, Diagnosis};
 
 /// Reasons why a file with certificates or keys cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -55,14 +55,10 @@ impl Reason {
 }
 
 impl Diagnose for Error {
-    fn class(&self) -> Class {
-        Class::Config
-    }
-
-    fn cure(&self) -> Option<String> {
+    fn diagnosis(&self) -> Diagnosis {
         let Self { option, path, reason } = self;
         let password = option.replace("location", "password").replace("LOCATION", "PASSWORD");
-        Some(match reason {
+        Diagnosis::config().with_fix(match reason {
             Reason::File(_) => format!("correct {option}, or let outboxd read the file"),
             Reason::Jks | Reason::Cipher => {
                 let new = format!("{}.p12", path.strip_suffix(".jks").unwrap_or(path));

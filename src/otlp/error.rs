@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::error::{Class, Diagnose};
+use crate::error::{Class, Diagnose, Diagnosis, Exit};
 use crate::telemetry::SpanLoss;
 
 /// Reasons why spans cannot be exported, or were not.
@@ -49,30 +49,26 @@ impl Error {
 }
 
 impl Diagnose for Error {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Variable { .. } | Self::Certificates { .. } | Self::SystemCertificates(_) => Class::Config,
-            Self::Unreachable { .. } | Self::Refused { status: 429 | 502..=504, .. } => Class::Transient,
-            Self::Refused { .. } => Class::Definite,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        Some(match self {
-            Self::Variable { variable, instead, .. } => format!("{variable}={instead}"),
+            Self::Variable { variable, instead, .. } => {
+                Diagnosis::config().with_fix(format!("{variable}={instead}"))
+            }
             Self::Certificates { .. } | Self::SystemCertificates(_) => {
-                "OTEL_EXPORTER_OTLP_CERTIFICATE=/path/to/authorities.pem".to_owned()
+                Diagnosis::config().with_fix("OTEL_EXPORTER_OTLP_CERTIFICATE=/path/to/authorities.pem")
             }
-            Self::Unreachable { .. } => "OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318".to_owned(),
-            Self::Refused { status: 401 | 403, .. } => {
-                "OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20TOKEN".to_owned()
+            Self::Unreachable { .. } => Diagnosis::transient(Exit::Failed)
+                .with_fix("OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318"),
+            Self::Refused { status: 429 | 502..=504, .. } => Diagnosis::transient(Exit::Failed),
+            Self::Refused { status: 401 | 403, .. } => Diagnosis::definite(Exit::Failed)
+                .with_fix("OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20TOKEN"),
+            Self::Refused { status: 413, .. } => {
+                Diagnosis::definite(Exit::Failed).with_fix("OTEL_BSP_MAX_EXPORT_BATCH_SIZE=128")
             }
-            Self::Refused { status: 413, .. } => "OTEL_BSP_MAX_EXPORT_BATCH_SIZE=128".to_owned(),
-            Self::Refused { status: 404 | 405 | 415, .. } => {
-                "OTEL_EXPORTER_OTLP_ENDPOINT must be the port for HTTP, 4318 as a rule".to_owned()
-            }
-            Self::Refused { .. } => return None,
-        })
+            Self::Refused { status: 404 | 405 | 415, .. } => Diagnosis::definite(Exit::Failed)
+                .with_fix("OTEL_EXPORTER_OTLP_ENDPOINT must be the port for HTTP, 4318 as a rule"),
+            Self::Refused { .. } => Diagnosis::definite(Exit::Failed),
+        }
     }
 }
 

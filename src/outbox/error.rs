@@ -5,7 +5,7 @@ use super::topic_name::IllegalTopicName;
 use crate::connect::column::ColumnError;
 use crate::connect::converter::ConvertError;
 use crate::connect::transform::error::TransformError;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 
 /// A table that cannot be an outbox with these options.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -224,15 +224,7 @@ impl RouteError {
 }
 
 impl Diagnose for RouteError {
-    fn class(&self) -> Class {
-        Class::Definite
-    }
-
-    fn exit(&self) -> Exit {
-        Exit::Row
-    }
-
-    fn cure(&self) -> Option<String> {
+    fn diagnosis(&self) -> Diagnosis {
         let (table, column) = self.table_and_column();
         let (table, column) = (quoted(table), escape_identifier(column));
         let forbid = match self {
@@ -260,11 +252,9 @@ impl Diagnose for RouteError {
             | Self::Column { .. }
             | Self::Transform { .. }
             | Self::Updated { .. }
-            | Self::MovedTopic { .. } => {
-                return Some(TOLERATE.to_owned());
-            }
+            | Self::MovedTopic { .. } => return Diagnosis::definite(Exit::Row).with_fix(TOLERATE),
         };
-        Some(format!("{forbid}\n{TOLERATE}"))
+        Diagnosis::definite(Exit::Row).with_fix(format!("{forbid}\n{TOLERATE}"))
     }
 }
 
@@ -277,18 +267,11 @@ const TOLERATE: &str = "errors.tolerance=all skips such rows, and counts and log
                         errors.deadletterqueue.topic.name they go there";
 
 impl Diagnose for BindError {
-    fn class(&self) -> Class {
-        Class::Definite
-    }
-
-    fn exit(&self) -> Exit {
-        Exit::Precondition
-    }
-
-    fn cure(&self) -> Option<String> {
+    fn diagnosis(&self) -> Diagnosis {
         let cures: Vec<String> =
             self.problems.iter().filter_map(|problem| problem.cure(&self.prefix)).collect();
-        (!cures.is_empty()).then(|| cures.join("\n"))
+        let joined = (!cures.is_empty()).then(|| cures.join("\n"));
+        Diagnosis::definite(Exit::Precondition).with_optional_fix(joined)
     }
 }
 

@@ -6,7 +6,7 @@ use super::connections::credential::refuses_credential;
 use super::cures::{forbidden_table, login_cure, sqlstate_cure};
 use super::sqlstate::{Verdict, verdict};
 use crate::credentials;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::wal::Lsn;
 use crate::wire::{DecodeError, FrameError, ServerError};
 
@@ -232,135 +232,128 @@ impl Error {
 }
 
 impl Diagnose for Error {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Connect { .. }
-            | Self::Credential { .. }
-            | Self::Login { renewable: Some(_), .. }
-            | Self::Broken { .. }
-            | Self::Timeout { .. }
-            | Self::SlotActive(_)
-            | Self::Promoted
-            | Self::NotReplayed { .. } => Class::Transient,
-            // A certificate or a password that is rotated may be right at the next attempt, but not without a person.
-            Self::TlsRefused { .. } | Self::TlsFile { .. } => Class::Config,
-            Self::Login { .. } | Self::Server { .. } | Self::Sql { .. } => {
-                self.sqlstate().map_or(Class::Transient, |code| verdict(code).class())
-            }
-            Self::TlsHandshake { .. }
-            | Self::PasswordMissing { .. }
-            | Self::Authentication { .. }
-            | Self::Precondition { .. }
-            | Self::Unpublished { .. }
-            | Self::Standby
-            | Self::SlotLost { .. } => Class::Definite,
-            // A proxy or a flipped bit may be the cause: one fresh connection shows it.
-            Self::Frame { .. } | Self::Decode { .. } | Self::Unexpected { .. } => Class::Transient,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::TlsFile { .. } => Exit::Usage,
-            Self::Precondition { .. } | Self::Unpublished { .. } | Self::Standby | Self::SlotActive(_) => {
-                Exit::Precondition
-            }
-            Self::SlotLost { .. } => Exit::SlotLost,
-            Self::Connect { .. }
-            | Self::TlsRefused { .. }
-            | Self::TlsHandshake { .. }
-            | Self::Login { .. }
-            | Self::Credential { .. }
-            | Self::PasswordMissing { .. }
-            | Self::Authentication { .. }
-            | Self::Timeout { .. }
-            | Self::Promoted
-            | Self::NotReplayed { .. }
-            | Self::Broken { .. } => Exit::PostgresUnreachable,
-            Self::Server { .. } | Self::Sql { .. } => match self.sqlstate() {
-                Some(code) if verdict(code) == Verdict::Lasting => Exit::Precondition,
-                _ => Exit::PostgresUnreachable,
-            },
-            Self::Frame { .. } | Self::Decode { .. } | Self::Unexpected { .. } => Exit::Failed,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        Some(match self {
-            Self::Connect { .. } => {
+            Self::Connect { .. } => Diagnosis::transient(Exit::PostgresUnreachable).with_fix(
                 "check database.hostname and database.port, that the server runs, and that listen_addresses \
-                 and the firewall let outboxd in"
-                    .to_owned()
-            }
-            Self::TlsRefused { .. } => {
-                "switch TLS on in the server (ssl = on), or set database.sslmode=prefer to connect without \
-                 TLS"
-                .to_owned()
-            }
-            Self::TlsHandshake { .. } => "set database.sslrootcert to the PEM file of the authority that \
-                                          signed the server's certificate; verify-full also needs \
-                                          database.hostname to be a name in the certificate"
-                .to_owned(),
-            Self::Login { user, renewable: Some(option), .. } if option == "outboxd.database.auth" => format!(
-                "GRANT rds_iam TO \"{user}\"; and allow the AWS identity rds-db:connect on \
-                 arn:aws:rds-db:REGION:ACCOUNT:dbuser:RESOURCE_ID/{user}. IAM authentication must be on for the instance, and \
-                 database.hostname must be the name of its endpoint"
+                 and the firewall let outboxd in",
             ),
-            Self::Login { user, renewable: Some(option), .. } if option == "outboxd.database.auth=azure" => format!(
-                "as an administrator of Entra, in database postgres: SELECT pgaadauth_create_principal('{user}', false, false); the name of \
-                 the role must be that of the identity, and Entra authentication must be on for the server"
-            ),
-            Self::Login { user, renewable: Some(option), .. } if option == "outboxd.database.auth=google" => format!(
-                "gcloud sql users create {user} --instance=INSTANCE --type=cloud_iam_service_account; and give the service account \
-                 roles/cloudsql.instanceUser. The name of the role is its address without .gserviceaccount.com, and the flag \
-                 cloudsql.iam_authentication must be on"
+            // A certificate or a password that is rotated may be right at the next attempt, but not without a person.
+            Self::TlsRefused { .. } => Diagnosis { exit: Exit::PostgresUnreachable, ..Diagnosis::config() }
+                .with_fix(
+                    "switch TLS on in the server (ssl = on), or set database.sslmode=prefer to connect without \
+                     TLS",
+                ),
+            Self::TlsFile { .. } => Diagnosis::config(),
+            Self::TlsHandshake { .. } => Diagnosis::definite(Exit::PostgresUnreachable).with_fix(
+                "set database.sslrootcert to the PEM file of the authority that \
+                 signed the server's certificate; verify-full also needs \
+                 database.hostname to be a name in the certificate",
             ),
             Self::Login { user, renewable: Some(option), .. } => {
-                format!("let {option} return the password of role {user:?}: it is asked for again at each attempt")
+                Diagnosis::transient(Exit::PostgresUnreachable).with_fix(renewable_cure(user, option))
             }
-            Self::Login { user, database, source, .. } => login_cure(user, database, source),
-            Self::Credential { source, .. } => source.cure(),
-            Self::PasswordMissing { .. } => {
-                "set database.password, for instance as ${env:PGPASSWORD} or ${file:/run/secrets/db:password}"
-                    .to_owned()
+            Self::Login { user, database, source, .. } => {
+                let (class, exit) = (verdict(&source.code).class(), Exit::PostgresUnreachable);
+                Diagnosis { class, exit, fix: Some(login_cure(user, database, source)) }
             }
-            Self::Standby => "point database.hostname at the primary; to read from a standby, which PostgreSQL 16 and \
-                              later can do, set read.only=true"
-                .to_owned(),
-            Self::NotReplayed { .. } => {
+            Self::Credential { source, .. } => {
+                Diagnosis::transient(Exit::PostgresUnreachable).with_fix(source.cure())
+            }
+            Self::PasswordMissing { .. } => Diagnosis::definite(Exit::PostgresUnreachable).with_fix(
+                "set database.password, for instance as ${env:PGPASSWORD} or ${file:/run/secrets/db:password}",
+            ),
+            Self::Authentication { .. } => Diagnosis::definite(Exit::PostgresUnreachable),
+            Self::Server { doing, source } => {
+                let verdict = verdict(&source.code);
+                let exit = match verdict == Verdict::Lasting {
+                    true => Exit::Precondition,
+                    false => Exit::PostgresUnreachable,
+                };
+                Diagnosis { class: verdict.class(), exit, fix: server_cure(doing, source) }
+            }
+            Self::Sql { .. } | Self::Timeout { .. } | Self::Broken { .. } | Self::Promoted => {
+                Diagnosis::transient(Exit::PostgresUnreachable)
+            }
+            Self::Standby => Diagnosis::definite(Exit::Precondition).with_fix(
+                "point database.hostname at the primary; to read from a standby, which PostgreSQL 16 and \
+                 later can do, set read.only=true",
+            ),
+            Self::NotReplayed { .. } => Diagnosis::transient(Exit::PostgresUnreachable).with_fix(
                 "on the standby, SELECT pg_last_wal_replay_lsn(); must advance: check that it receives \
-                 WAL from the primary. If it was restored from a backup, it is another server than the one that was read"
-                    .to_owned()
-            }
-            Self::Precondition { cure, .. } | Self::Unpublished { cure, .. } | Self::SlotLost { cure, .. } => cure.clone(),
-            Self::SlotActive(holder) if holder.other.is_some() => {
-                "give this service a slot.name and a publication.name of its own; if it must be another instance of that one, \
-                 give both the same configuration, and stop all instances before changing it"
-                    .to_owned()
-            }
-            Self::SlotActive(holder) => format!(
-                "stop the other program, or give this one a slot.name of its own; to end a session that is left over: \
-                 SELECT pg_terminate_backend({});",
-                holder.pid
+                 WAL from the primary. If it was restored from a backup, it is another server than the one that was read",
             ),
-            Self::Server { doing, source } if doing == STREAMING && source.code == "42704" => {
-                NO_PUBLICATION_CURE.to_owned()
+            Self::Precondition { cure, .. } | Self::Unpublished { cure, .. } => {
+                Diagnosis::definite(Exit::Precondition).with_fix(cure)
             }
-            Self::Server { source, .. } if let Some(table) = hiding_table(source) => format!(
-                "as a superuser: ALTER ROLE ROLE BYPASSRLS; or let outboxd's role own table {table}: its policies hide rows from the role, \
-                 and a snapshot must have all of them, as the stream has"
-            ),
-            Self::Server { source, .. } if let Some(table) = forbidden_table(source) => format!(
-                "as the owner of table {table}: grant outboxd's role what it lacks there, such as GRANT SELECT ON {table} TO \
-                 ROLE; sql/role.sql lists all that outboxd needs"
-            ),
-            Self::Server { .. } | Self::Sql { .. } => return self.sqlstate().and_then(sqlstate_cure),
-            Self::Frame { source: FrameError::TooLong { .. }, .. } => {
-                "raise outboxd.message.max.bytes if a row is really that large".to_owned()
+            Self::SlotActive(holder) => {
+                Diagnosis::transient(Exit::Precondition).with_fix(slot_active_cure(holder))
             }
-            _ => return None,
-        })
+            Self::SlotLost { cure, .. } => Diagnosis::definite(Exit::SlotLost).with_fix(cure),
+            Self::Frame { source: FrameError::TooLong { .. }, .. } => Diagnosis::transient(Exit::Failed)
+                .with_fix("raise outboxd.message.max.bytes if a row is really that large"),
+            // A proxy or a flipped bit may be the cause: one fresh connection shows it.
+            Self::Frame { .. } | Self::Decode { .. } | Self::Unexpected { .. } => {
+                Diagnosis::transient(Exit::Failed)
+            }
+        }
     }
+}
+
+/// Returns the fix for a login that was refused with a credential of a source that may return another one.
+fn renewable_cure(user: &str, option: &str) -> String {
+    match option {
+        "outboxd.database.auth" => format!(
+            "GRANT rds_iam TO \"{user}\"; and allow the AWS identity rds-db:connect on \
+             arn:aws:rds-db:REGION:ACCOUNT:dbuser:RESOURCE_ID/{user}. IAM authentication must be on for the instance, and \
+             database.hostname must be the name of its endpoint"
+        ),
+        "outboxd.database.auth=azure" => format!(
+            "as an administrator of Entra, in database postgres: SELECT pgaadauth_create_principal('{user}', false, false); the name of \
+             the role must be that of the identity, and Entra authentication must be on for the server"
+        ),
+        "outboxd.database.auth=google" => format!(
+            "gcloud sql users create {user} --instance=INSTANCE --type=cloud_iam_service_account; and give the service account \
+             roles/cloudsql.instanceUser. The name of the role is its address without .gserviceaccount.com, and the flag \
+             cloudsql.iam_authentication must be on"
+        ),
+        option => format!(
+            "let {option} return the password of role {user:?}: it is asked for again at each attempt"
+        ),
+    }
+}
+
+/// Returns the fix for a statement that the server refused.
+fn server_cure(doing: &str, refusal: &ServerError) -> Option<String> {
+    if doing == STREAMING && refusal.code == "42704" {
+        return Some(NO_PUBLICATION_CURE.to_owned());
+    }
+    if let Some(table) = hiding_table(refusal) {
+        return Some(format!(
+            "as a superuser: ALTER ROLE ROLE BYPASSRLS; or let outboxd's role own table {table}: its policies hide rows from the role, \
+             and a snapshot must have all of them, as the stream has"
+        ));
+    }
+    if let Some(table) = forbidden_table(refusal) {
+        return Some(format!(
+            "as the owner of table {table}: grant outboxd's role what it lacks there, such as GRANT SELECT ON {table} TO \
+             ROLE; sql/role.sql lists all that outboxd needs"
+        ));
+    }
+    sqlstate_cure(&refusal.code)
+}
+
+fn slot_active_cure(holder: &SlotHolder) -> String {
+    if holder.other.is_some() {
+        return "give this service a slot.name and a publication.name of its own; if it must be another instance of that one, \
+                give both the same configuration, and stop all instances before changing it"
+            .to_owned();
+    }
+    format!(
+        "stop the other program, or give this one a slot.name of its own; to end a session that is left over: \
+         SELECT pg_terminate_backend({});",
+        holder.pid
+    )
 }
 
 /// Most frequent action.
@@ -394,7 +387,7 @@ fn severity(refusal: &tokio_postgres::error::DbError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Class::{Definite, Transient};
+    use crate::error::Class::{self, Definite, Transient};
 
     /// Refusals in the server's own words, and what becomes of them.
     const REFUSALS: &str = include_str!("cases/refusals.tsv");

@@ -1,7 +1,7 @@
 use std::io;
 
 use crate::credentials;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::key_store;
 
 /// Failures between outboxd and the schema registry.
@@ -118,62 +118,35 @@ impl Error {
 }
 
 impl Diagnose for Error {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Unreachable { .. }
-            | Self::Unavailable { .. }
-            | Self::Credentials(_)
-            | Self::Denied { renewable: Some(_), .. } => Class::Transient,
-            Self::KeyStore(_) | Self::Certificates { .. } => Class::Config,
-            Self::Denied { .. }
-            | Self::NotRegistered { .. }
-            | Self::Incompatible { .. }
-            | Self::Invalid { .. }
-            | Self::OtherForm { .. }
-            | Self::Unexpected { .. } => Class::Definite,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Unreachable { .. } | Self::Unavailable { .. } | Self::Credentials(_) => Exit::Failed,
-            Self::KeyStore(_) | Self::Certificates { .. } => Exit::Usage,
-            Self::Denied { .. } | Self::Unexpected { .. } => Exit::Precondition,
-            Self::NotRegistered { .. }
-            | Self::Incompatible { .. }
-            | Self::Invalid { .. }
-            | Self::OtherForm { .. } => Exit::Row,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        Some(match self {
-            Self::Unreachable { .. } => "start it, or correct its URL".to_owned(),
-            Self::Unavailable { .. } => return None,
-            Self::KeyStore(error) => return error.cure(),
+            Self::Unreachable { .. } => {
+                Diagnosis::transient(Exit::Failed).with_fix("start it, or correct its URL")
+            }
+            Self::Unavailable { .. } => Diagnosis::transient(Exit::Failed),
+            Self::Credentials(error) => Diagnosis::transient(Exit::Failed).with_fix(error.cure()),
+            Self::KeyStore(error) => error.diagnosis(),
             Self::Certificates { option, .. } => {
-                format!("correct {option}: it must have certificates in PEM")
+                Diagnosis::config().with_fix(format!("correct {option}: it must have certificates in PEM"))
             }
-            Self::Credentials(error) => error.cure(),
             Self::Denied { renewable: Some(option), .. } => {
-                format!(
+                Diagnosis::transient(Exit::Precondition).with_fix(format!(
                     "let {option} return credentials that the registry accepts: it is asked again at each attempt"
-                )
+                ))
             }
-            Self::Denied { cure, .. } => cure.clone(),
-            Self::NotRegistered { cure, .. } => cure.clone(),
-            Self::Incompatible { subject, .. } => format!(
+            Self::Denied { cure, .. } => Diagnosis::definite(Exit::Precondition).with_fix(cure),
+            Self::NotRegistered { cure, .. } => Diagnosis::definite(Exit::Row).with_fix(cure),
+            Self::Incompatible { subject, .. } => Diagnosis::definite(Exit::Row).with_fix(format!(
                 "make the change of the outbox compatible, or loosen the subject's rule: PUT /config/{subject} with \
                  {{\"compatibility\":\"NONE\"}}"
-            ),
-            Self::Invalid { cure, .. } => (*cure).to_owned(),
-            Self::OtherForm { subject } => format!(
+            )),
+            Self::Invalid { cure, .. } => Diagnosis::definite(Exit::Row).with_fix(*cure),
+            Self::OtherForm { subject } => Diagnosis::definite(Exit::Row).with_fix(format!(
                 "register the schema of the rows as the latest version of {subject}, or remove \
                  use.latest.version"
-            ),
-            Self::Unexpected { .. } => {
-                "correct its URL: it may need a path, such as /apis/ccompat/v7 for Apicurio".to_owned()
-            }
-        })
+            )),
+            Self::Unexpected { .. } => Diagnosis::definite(Exit::Precondition)
+                .with_fix("correct its URL: it may need a path, such as /apis/ccompat/v7 for Apicurio"),
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::capture::captured::CaptureError;
 use super::delivery::exactly_once::{Mismatch, StateError};
 use super::progress::position::RecordError;
 use crate::ack::LedgerError;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::kafka::tool_lines;
 use crate::outbox::{BindError, MessageError, RouteError};
 use crate::pgoutput::UnknownRelation;
@@ -253,154 +253,91 @@ pub enum Error {
 }
 
 impl Diagnose for Error {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Postgres(error) => error.class(),
-            Self::Kafka(error) => error.class(),
-            Self::Registry(error) => error.class(),
-            Self::Bind(error) => error.class(),
-            Self::Capture(error) => error.class(),
-            Self::Row { .. }
-            | Self::Message { .. }
-            | Self::Refused { .. }
-            | Self::HeldKeysFull { .. }
-            | Self::DeadLetterTooLarge { .. }
-            | Self::Heartbeat(_)
-            | Self::Updated { .. }
-            | Self::Undrained { .. }
-            | Self::OffsetFile { .. }
-            | Self::NoOffsetMap { .. }
-            | Self::NoOffset { .. }
-            | Self::OffsetAhead { .. }
-            | Self::NoState { .. }
-            | Self::NoPosition { .. }
-            | Self::OtherState { .. }
-            | Self::OffsetWithoutSlot { .. }
-            | Self::StateWithoutSlot { .. }
-            | Self::OtherHistory { .. }
-            | Self::WentBack(_) => Class::Definite,
-            Self::Condemned { .. } => Class::Transient,
-            // A fresh connection shows whether the fault was on the way.
-            Self::Decode { .. } | Self::Relation(_) | Self::Sequence(_) => Class::Transient,
-            Self::Ledger(_) => Class::Definite,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Postgres(error) => error.exit(),
-            Self::Kafka(error) => error.exit(),
-            Self::Registry(error) => error.exit(),
-            Self::Bind(error) => error.exit(),
-            Self::Capture(error) => error.exit(),
-            Self::Row { .. }
-            | Self::Message { .. }
-            | Self::Refused { .. }
-            | Self::Condemned { .. }
-            | Self::HeldKeysFull { .. }
-            | Self::DeadLetterTooLarge { .. }
-            | Self::Updated { .. } => Exit::Row,
-            Self::OffsetFile { .. }
-            | Self::NoOffsetMap { .. }
-            | Self::NoOffset { .. }
-            | Self::NoState { .. }
-            | Self::NoPosition { .. }
-            | Self::OffsetAhead { .. } => Exit::Precondition,
-            Self::OffsetWithoutSlot { .. }
-            | Self::StateWithoutSlot { .. }
-            | Self::OtherHistory { .. }
-            | Self::WentBack(_)
-            | Self::OtherState { .. } => Exit::SlotLost,
-            Self::Decode { .. }
-            | Self::Relation(_)
-            | Self::Sequence(_)
-            | Self::Ledger(_)
-            | Self::Heartbeat(_)
-            | Self::Undrained { .. } => Exit::Failed,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::Postgres(error) => error.cure(),
-            Self::Kafka(error) => error.cure(),
-            Self::Registry(error) => error.cure(),
-            Self::Bind(error) => error.cure(),
-            Self::Capture(error) => error.cure(),
-            Self::Row { source, .. } => source.cure(),
-            Self::Message { source, .. } => source.cure(),
-            Self::Refused { source, .. } | Self::Condemned { source, .. } | Self::Heartbeat(source) => source.cure(),
-            Self::HeldKeysFull { .. } => Some(
+            Self::Postgres(error) => error.diagnosis(),
+            Self::Kafka(error) => error.diagnosis(),
+            Self::Registry(error) => error.diagnosis(),
+            Self::Bind(error) => error.diagnosis(),
+            Self::Capture(error) => error.diagnosis(),
+            Self::Row { source, .. } => Diagnosis::definite(Exit::Row).with_optional_fix(source.cure()),
+            Self::Message { source, .. } => Diagnosis::definite(Exit::Row).with_optional_fix(source.cure()),
+            Self::Refused { source, .. } => Diagnosis::definite(Exit::Row).with_optional_fix(source.cure()),
+            Self::Condemned { source, .. } => Diagnosis::transient(Exit::Row).with_optional_fix(source.cure()),
+            Self::Heartbeat(source) => Diagnosis::definite(Exit::Failed).with_optional_fix(source.cure()),
+            Self::HeldKeysFull { .. } => Diagnosis::definite(Exit::Row).with_fix(
                 "something is wrong with many events: see the log and the dead-letter topic. Raise \
                  outboxd.deadletterqueue.keys.max for more keys; a restart unblocks them all, and their later \
-                 events then go to their own topics"
-                    .to_owned(),
+                 events then go to their own topics",
             ),
-            Self::DeadLetterTooLarge { topic, bytes, .. } => Some(format!(
+            Self::DeadLetterTooLarge { topic, bytes, .. } => Diagnosis::definite(Exit::Row).with_fix(format!(
                 "{}; or set outboxd.cleanup.enable=false: the dead letter then has no value, which stays in the table",
                 tool_lines::set_property(topic, &format!("max.message.bytes={}", bytes.saturating_mul(2)))
             )),
-            Self::Updated { .. } => Some(
-                "outbox rows are written once: insert a new row instead, or set the option to warn"
-                    .to_owned(),
+            Self::Updated { .. } => Diagnosis::definite(Exit::Row).with_fix(
+                "outbox rows are written once: insert a new row instead, or set the option to warn",
             ),
-            Self::OffsetFile { .. } => Some("let outboxd's user read and write it, or remove the key".to_owned()),
-            Self::NoOffsetMap { .. } | Self::NoOffset { .. } => Some(
+            Self::OffsetFile { .. } => Diagnosis::definite(Exit::Precondition)
+                .with_fix("let outboxd's user read and write it, or remove the key"),
+            Self::NoOffsetMap { .. } | Self::NoOffset { .. } => Diagnosis::definite(Exit::Precondition).with_fix(
                 "make sure that name, topic.prefix and the offset.storage keys are those of the connector that is replaced; \
-                 without the offset.storage keys outboxd begins where the slot stands, and repeats some events"
-                    .to_owned(),
+                 without the offset.storage keys outboxd begins where the slot stands, and repeats some events",
             ),
-            Self::OffsetAhead { .. } => Some(
+            Self::OffsetAhead { .. } => Diagnosis::definite(Exit::Precondition).with_fix(
                 "it is from another server, or newer than a restored backup. Make sure that database.hostname is the server \
                  of the connector that is replaced. If it is, remove the stored offset (of a stopped connector: curl -X \
                  DELETE http://…/connectors/NAME/offsets), or remove the offset.storage keys: outboxd then begins where the \
-                 slot stands"
-                    .to_owned(),
+                 slot stands",
             ),
-            Self::OtherHistory { accept, .. } => Some(format!(
-                "if database.hostname leads to a copy or to an old primary, correct that: its rows must not be sent as if \
-                 they were this source's. If another relay has the same name, topic.prefix, database and slot, give one of \
-                 them another topic.prefix. If this server must continue from here: of an outbox, outboxd move plan -c FILE; else {}",
-                match accept {
-                    Some(lsn) => format!(
-                        "start with -X outboxd.position.accept={lsn}: outboxd then relies on the slot that it finds there"
-                    ),
-                    None => "start outboxd again: it names the value of outboxd.position.accept that this needs. If it does not, create the slot again before".to_owned(),
-                }
-            )),
-            Self::NoPosition { topic, .. } => Some(format!(
+            Self::OtherHistory { accept, .. } => {
+                Diagnosis::definite(Exit::SlotLost).with_fix(other_history_cure(*accept))
+            }
+            Self::NoPosition { topic, .. } => Diagnosis::definite(Exit::Precondition).with_fix(format!(
                 "if another program writes to {topic}, set outboxd.position.topic to another topic. If a newer version of \
                  outboxd wrote the value, use that version"
             )),
-            Self::WentBack(_) => Some(
+            Self::WentBack(_) => Diagnosis::definite(Exit::SlotLost).with_fix(
                 "none of the new rows was skipped. If this is the wrong server, correct database.hostname. If outboxd must \
                  continue with this server, start it again: it sends everything after the slot's position. Kafka keeps the events of rows \
-                 that no longer exist: `outboxd verify` counts them"
-                    .to_owned(),
+                 that no longer exist: `outboxd verify` counts them",
             ),
-            Self::NoState { .. } => Some(
+            Self::NoState { .. } => Diagnosis::definite(Exit::Precondition).with_fix(
                 "if another program writes there, set outboxd.exactly.once.state.topic to another topic. If a newer version \
-                 of outboxd wrote the value, use that version"
-                    .to_owned(),
+                 of outboxd wrote the value, use that version",
             ),
-            Self::OtherState { topic, .. } => Some(format!(
+            Self::OtherState { topic, .. } => Diagnosis::definite(Exit::SlotLost).with_fix(format!(
                 "if database.hostname leads to a copy, to a restored backup or to an old primary, correct that: its rows \
                  must not be sent as if they were this source's. If this server must continue from here, \
                  begin with a state of its own (another outboxd.exactly.once.state.topic than {topic}, or another topic.prefix or slot.name): \
                  outboxd then begins at the slot's position, and events that are already in Kafka are sent again once"
             )),
-            Self::OffsetWithoutSlot { .. } => Some(
+            Self::OffsetWithoutSlot { .. } => Diagnosis::definite(Exit::SlotLost).with_fix(
                 "if slot.name is wrong, correct it. To send all rows that are in the table: -X slot.recovery=snapshot. To \
-                 begin with new rows only: remove the offset.storage keys, with -X snapshot.mode=no_data"
-                    .to_owned(),
+                 begin with new rows only: remove the offset.storage keys, with -X snapshot.mode=no_data",
             ),
-            Self::StateWithoutSlot { .. } => Some(
+            Self::StateWithoutSlot { .. } => Diagnosis::definite(Exit::SlotLost).with_fix(
                 "if slot.name is wrong, correct it. To send all rows that are in the table: -X slot.recovery=snapshot. To \
-                 begin with new rows only: another outboxd.exactly.once.state.topic, with -X snapshot.mode=no_data"
-                    .to_owned(),
+                 begin with new rows only: another outboxd.exactly.once.state.topic, with -X snapshot.mode=no_data",
             ),
-            Self::Undrained { .. } => Some("raise outboxd.shutdown.timeout.ms, or look at Kafka".to_owned()),
-            Self::Decode { .. } | Self::Relation(_) | Self::Sequence(_) | Self::Ledger(_) => None,
+            Self::Undrained { .. } => Diagnosis::definite(Exit::Failed)
+                .with_fix("raise outboxd.shutdown.timeout.ms, or look at Kafka"),
+            // A fresh connection shows whether the fault was on the way.
+            Self::Decode { .. } | Self::Relation(_) | Self::Sequence(_) => Diagnosis::transient(Exit::Failed),
+            Self::Ledger(_) => Diagnosis::definite(Exit::Failed),
         }
     }
+}
+
+fn other_history_cure(accept: Option<Lsn>) -> String {
+    let restart = match accept {
+        Some(lsn) => format!(
+            "start with -X outboxd.position.accept={lsn}: outboxd then relies on the slot that it finds there"
+        ),
+        None => "start outboxd again: it names the value of outboxd.position.accept that this needs. If it does not, create the slot again before".to_owned(),
+    };
+    format!(
+        "if database.hostname leads to a copy or to an old primary, correct that: its rows must not be sent as if \
+         they were this source's. If another relay has the same name, topic.prefix, database and slot, give one of \
+         them another topic.prefix. If this server must continue from here: of an outbox, outboxd move plan -c FILE; else {restart}"
+    )
 }

@@ -15,7 +15,7 @@ use tracing_subscriber::fmt::format::{FmtSpan, Writer, debug_fn};
 use super::escape::Escaping;
 use super::log_queue::{self, LogThread};
 use super::status_line::StatusLine;
-use crate::error::{Class, Diagnose};
+use crate::error::{Diagnose, Diagnosis, Exit};
 
 /// Environment variable with the filter of the log: `info` (the default), `debug`, or a list such as
 /// `warn,outboxd::relay=debug`.
@@ -145,17 +145,12 @@ fn write_field(
 }
 
 impl Diagnose for LogError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Filter { .. } => Class::Config,
-            Self::Started(_) | Self::Thread(_) => Class::Definite,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::Filter { .. } => Some(format!("{FILTER_VARIABLE}=info, or warn,outboxd::relay=debug")),
-            Self::Started(_) | Self::Thread(_) => None,
+            Self::Filter { .. } => {
+                Diagnosis::config().with_fix(format!("{FILTER_VARIABLE}=info, or warn,outboxd::relay=debug"))
+            }
+            Self::Started(_) | Self::Thread(_) => Diagnosis::definite(Exit::Failed),
         }
     }
 }
@@ -166,6 +161,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
+    use crate::error::Class;
 
     #[derive(Clone, Default)]
     struct Page(Arc<Mutex<Vec<u8>>>);

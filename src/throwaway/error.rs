@@ -1,7 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 
 /// Reasons why there is no throwaway PostgreSQL.
 #[derive(Debug, thiserror::Error)]
@@ -53,28 +53,17 @@ impl Error {
 }
 
 impl Diagnose for Error {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Port(_) | Self::Keeper(_) | Self::Fetch { .. } => Class::Transient,
-            Self::Folder { .. } | Self::NoAccount | Self::Server { .. } => Class::Definite,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::NoAccount | Self::Fetch { .. } => Exit::Precondition,
-            Self::Folder { .. } | Self::Port(_) | Self::Keeper(_) | Self::Server { .. } => Exit::Failed,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::NoAccount => Some("useradd --system postgres".to_owned()),
-            Self::Fetch { major, .. } => Some(format!(
+            Self::NoAccount => {
+                Diagnosis::definite(Exit::Precondition).with_fix("useradd --system postgres")
+            }
+            Self::Fetch { major, .. } => Diagnosis::transient(Exit::Precondition).with_fix(format!(
                 "allow https to repo1.maven.org, or name a proxy as https_proxy, or install a server: apt-get install \
                  postgresql-{major}"
             )),
-            Self::Folder { .. } | Self::Port(_) | Self::Keeper(_) | Self::Server { .. } => None,
+            Self::Port(_) | Self::Keeper(_) => Diagnosis::transient(Exit::Failed),
+            Self::Folder { .. } | Self::Server { .. } => Diagnosis::definite(Exit::Failed),
         }
     }
 }

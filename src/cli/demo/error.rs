@@ -4,7 +4,7 @@ use rdkafka::error::KafkaError;
 
 use crate::cli::run::assemble::AssembleError;
 use crate::cli::shell::address::AddressError;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::{postgres, relay, throwaway};
 
 /// Reasons why the demo ended before its time.
@@ -37,43 +37,23 @@ impl Error {
     pub(super) fn kafka(doing: impl Into<String>, source: KafkaError) -> Self {
         Self::Kafka { doing: doing.into(), source }
     }
-
-    fn inner(&self) -> Option<&dyn Diagnose> {
-        match self {
-            Self::Throwaway(error) => Some(error),
-            Self::Postgres(error) => Some(error),
-            Self::Configuration(error) => Some(error),
-            Self::Relay(error) => Some(error),
-            Self::Address(error) => Some(error),
-            Self::Occupied { .. } | Self::Kafka { .. } | Self::Io { .. } => None,
-        }
-    }
 }
 
 impl Diagnose for Error {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Kafka { .. } => Class::Transient,
-            _ => self.inner().map_or(Class::Definite, Diagnose::class),
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Occupied { .. } => Exit::Precondition,
-            Self::Kafka { .. } => Exit::KafkaUnreachable,
-            _ => self.inner().map_or(Exit::Failed, Diagnose::exit),
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::Occupied { cure, .. } => Some(cure.clone()),
-            Self::Postgres(postgres::Error::Connect { .. }) => Some(
-                "check --postgres, that the server runs, and that the firewall lets outboxd in".to_owned(),
-            ),
-            Self::Kafka { .. } => Some("check --kafka, and that the brokers run".to_owned()),
-            _ => self.inner().and_then(Diagnose::cure),
+            Self::Throwaway(error) => error.diagnosis(),
+            Self::Postgres(error @ postgres::Error::Connect { .. }) => error
+                .diagnosis()
+                .with_fix("check --postgres, that the server runs, and that the firewall lets outboxd in"),
+            Self::Postgres(error) => error.diagnosis(),
+            Self::Configuration(error) => error.diagnosis(),
+            Self::Relay(error) => error.diagnosis(),
+            Self::Address(error) => error.diagnosis(),
+            Self::Occupied { cure, .. } => Diagnosis::definite(Exit::Precondition).with_fix(cure),
+            Self::Kafka { .. } => Diagnosis::transient(Exit::KafkaUnreachable)
+                .with_fix("check --kafka, and that the brokers run"),
+            Self::Io { .. } => Diagnosis::definite(Exit::Failed),
         }
     }
 }

@@ -1,7 +1,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use crate::error::{Class, Diagnose};
+use crate::error::{Diagnose, Diagnosis, Exit};
 
 /// Reasons of the system why a relay with a valid configuration cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -15,16 +15,13 @@ pub(super) enum StartError {
 }
 
 impl Diagnose for StartError {
-    fn class(&self) -> Class {
-        Class::Definite
-    }
-
-    fn cure(&self) -> Option<String> {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
             Self::Http { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
-                Some("give --http another port, or stop what listens at this one".to_owned())
+                Diagnosis::definite(Exit::Failed)
+                    .with_fix("give --http another port, or stop what listens at this one")
             }
-            Self::Http { .. } | Self::Runtime(_) | Self::Signals(_) => None,
+            Self::Http { .. } | Self::Runtime(_) | Self::Signals(_) => Diagnosis::definite(Exit::Failed),
         }
     }
 }

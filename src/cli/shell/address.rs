@@ -3,7 +3,7 @@
 use tokio_postgres::config::{Host, SslMode};
 
 use crate::config::Sources;
-use crate::error::{Class, Diagnose};
+use crate::error::{Diagnose, Diagnosis};
 use crate::secret::Secret;
 
 const PORT: u16 = 5432;
@@ -36,12 +36,8 @@ pub(in crate::cli) enum AddressError {
 }
 
 impl Diagnose for AddressError {
-    fn class(&self) -> Class {
-        Class::Config
-    }
-
-    fn cure(&self) -> Option<String> {
-        Some("write it as postgresql://user:password@host:5432/database".to_owned())
+    fn diagnosis(&self) -> Diagnosis {
+        Diagnosis::config().with_fix("write it as postgresql://user:password@host:5432/database")
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, spawn_blocking};
 
 use crate::connect::converter::registered::{SchemaId, Side, WrittenSchema};
-use crate::error::{Class, Diagnose, Exit, chain};
+use crate::error::{Diagnose, Diagnosis, Exit, chain};
 use crate::registry::{Error, Registries, Schemas, Written};
 
 /// One thread asks, and waits for the answer.
@@ -48,24 +48,10 @@ pub(in crate::cli) enum DecodingError {
 }
 
 impl Diagnose for DecodingError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Registry(error) => error.class(),
-            Self::Aborted => Class::Definite,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Registry(error) => error.exit(),
-            Self::Aborted => Exit::Precondition,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::Registry(error) => error.cure(),
-            Self::Aborted => None,
+            Self::Registry(error) => error.diagnosis(),
+            Self::Aborted => Diagnosis::definite(Exit::Precondition),
         }
     }
 }

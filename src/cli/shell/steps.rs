@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::waiting::telling;
 use crate::cli::{print_message, talk};
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::postgres::{self, ServerOptions, Sql};
 
 /// SQLSTATE `insufficient_privilege`.
@@ -68,27 +68,13 @@ pub(in crate::cli) enum StepError {
 }
 
 impl Diagnose for StepError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::NoRight { .. } => Class::Definite,
-            Self::Failed { source, .. } => source.class(),
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::NoRight { .. } => Exit::Precondition,
-            Self::Failed { source, .. } => source.exit(),
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::NoRight { remaining, .. } => Some(format!(
+            Self::NoRight { remaining, .. } => Diagnosis::definite(Exit::Precondition).with_fix(format!(
                 "as a superuser, or as a role that may:\n{}\nthen run this again",
                 statements(remaining)
             )),
-            Self::Failed { source, .. } => source.cure(),
+            Self::Failed { source, .. } => source.diagnosis(),
         }
     }
 }

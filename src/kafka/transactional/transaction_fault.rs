@@ -2,7 +2,7 @@
 
 use rdkafka::error::RDKafkaErrorCode as Code;
 
-use crate::error::{Class, Exit};
+use crate::error::{Diagnosis, Exit};
 use crate::kafka::tool_lines;
 
 /// Cause of a transaction's failure.
@@ -18,33 +18,19 @@ pub enum TransactionFault {
 }
 
 impl TransactionFault {
-    pub(in crate::kafka) const fn class(self) -> Class {
+    pub(in crate::kafka) fn diagnosis(self, id: &str) -> Diagnosis {
         match self {
-            Self::Fenced | Self::Unknown => Class::Transient,
-            Self::Refused => Class::Definite,
-        }
-    }
-
-    pub(in crate::kafka) const fn exit(self) -> Exit {
-        match self {
-            Self::Fenced | Self::Refused => Exit::Precondition,
-            Self::Unknown => Exit::KafkaUnreachable,
-        }
-    }
-
-    pub(in crate::kafka) fn cure(self, id: &str) -> Option<String> {
-        match self {
-            Self::Fenced => Some(format!(
+            Self::Fenced => Diagnosis::transient(Exit::Precondition).with_fix(format!(
                 "another program that does not hold the slot uses transactional.id {id}: give one of the two its own \
                  producer.override.transactional.id. If there is none, transactions take longer than \
                  producer.override.transaction.timeout.ms: raise it"
             )),
-            Self::Refused => Some(format!(
+            Self::Refused => Diagnosis::definite(Exit::Precondition).with_fix(format!(
                 "{}; and producer.override.transaction.timeout.ms must not be above the brokers' \
                  transaction.max.timeout.ms",
                 tool_lines::allow(&["Write", "Describe"], &format!("--transactional-id {id}"))
             )),
-            Self::Unknown => None,
+            Self::Unknown => Diagnosis::transient(Exit::KafkaUnreachable),
         }
     }
 

@@ -1,5 +1,5 @@
 use crate::connect::converter::ConvertError;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::outbox::{RouteError, TopicProblem};
 
 /// A logical message that has no event. The texts name the problem, never the content.
@@ -87,17 +87,9 @@ impl MessageError {
 }
 
 impl Diagnose for MessageError {
-    fn class(&self) -> Class {
-        Class::Definite
-    }
-
-    fn exit(&self) -> Exit {
-        Exit::Row
-    }
-
-    fn cure(&self) -> Option<String> {
+    fn diagnosis(&self) -> Diagnosis {
         let cure = match self {
-            Self::Event(error) => return error.cure(),
+            Self::Event(error) => return error.diagnosis(),
             Self::Missing { .. } => {
                 "write the field to every message of this prefix, or set fields.null.include=true on the decoding \
                  transform if its value may be null"
@@ -116,7 +108,7 @@ impl Diagnose for MessageError {
                  of other programs"
             }
         };
-        Some(format!(
+        Diagnosis::definite(Exit::Row).with_fix(format!(
             "{cure}\nerrors.tolerance=all passes over such messages, and counts and logs them; with \
                       errors.deadletterqueue.topic.name they go there"
         ))

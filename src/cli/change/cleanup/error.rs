@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use crate::cleanup::{ArchiveTo, CleanupOptions, ConvertError, Doubt, Leaf, PassError};
 use crate::cli::run::assemble::AssembleError;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Class, Diagnose, Diagnosis, Exit};
 use crate::relay::{CleanupObstacle, OnlyCopies};
 use crate::wal::Lsn;
 use crate::{kafka, postgres, relay};
@@ -91,75 +91,68 @@ impl CleanupError {
 }
 
 impl Diagnose for CleanupError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
+        let unprepared = Diagnosis::definite(Exit::Precondition);
+        let failed = Diagnosis::definite(Exit::Failed);
         match self {
-            Self::Assemble(error) => error.class(),
-            Self::Postgres(error) => error.class(),
-            Self::Kafka(error) => error.class(),
-            Self::Relay(error) => error.class(),
-            Self::NoTimeColumn | Self::NoFolder => Class::Config,
-            _ => Class::Definite,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Assemble(error) => error.exit(),
-            Self::Postgres(error) => error.exit(),
-            Self::Kafka(error) => error.exit(),
-            Self::Relay(error) => error.exit(),
-            Self::NoTimeColumn | Self::NoFolder => Exit::Usage,
-            Self::Pass { source: PassError::Postgres(error), .. }
-            | Self::Partitions { source: PassError::Postgres(error), .. } => error.exit(),
-            Self::Pass { .. } | Self::Partitions { .. } | Self::Parquet(..) | Self::Folder(_) => Exit::Failed,
-            _ => Exit::Precondition,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::Assemble(error) => error.cure(),
-            Self::Postgres(error) => error.cure(),
-            Self::Kafka(error) => error.cure(),
-            Self::Relay(error) => error.cure(),
-            Self::CleanupObstacle(CleanupObstacle::BeforeSlot) => Some(
+            Self::Assemble(error) => error.diagnosis(),
+            Self::Postgres(error) => error.diagnosis(),
+            Self::Kafka(error) => error.diagnosis(),
+            Self::Relay(error) => error.diagnosis(),
+            Self::CleanupObstacle(CleanupObstacle::BeforeSlot) => unprepared.with_fix(
                 "outboxd verify checks that every row has its record. If so, or if older rows need not be sent: \
-                 --also-before-slot"
-                    .to_owned(),
+                 --also-before-slot",
             ),
-            Self::CleanupObstacle(unsuited) => Some(unsuited.cure().to_owned()),
+            Self::CleanupObstacle(obstacle) => unprepared.with_fix(obstacle.cure()),
             Self::Captured(_) | Self::Doubtful { source: Doubt::Archive(_), .. } => {
-                Some("--archive-table with a table that table.include.list does not name".to_owned())
+                unprepared.with_fix("--archive-table with a table that table.include.list does not name")
             }
-            Self::Doubtful { source: Doubt::Unpublished | Doubt::Missing(_) | Doubt::Unlogged(_), .. } => Some("outboxd check -c FILE has the details".to_owned()),
+            Self::Doubtful { source: Doubt::Unpublished | Doubt::Missing(_) | Doubt::Unlogged(_), .. } => {
+                unprepared.with_fix("outboxd check -c FILE has the details")
+            }
             Self::Doubtful { source: Doubt::Filtered(_), .. } => {
-                Some("ALTER PUBLICATION … SET TABLE … without a WHERE".to_owned())
+                unprepared.with_fix("ALTER PUBLICATION … SET TABLE … without a WHERE")
             }
-            Self::Doubtful { source: Doubt::Migrating, .. } => Some("outboxd migrate status -c FILE".to_owned()),
-            Self::OnlyCopies(_) => Some(OnlyCopies::CURE.to_owned()),
+            Self::Doubtful { source: Doubt::Migrating, .. } => {
+                unprepared.with_fix("outboxd migrate status -c FILE")
+            }
+            Self::OnlyCopies(_) => unprepared.with_fix(OnlyCopies::CURE),
             // The warning contains it.
-            Self::Suspected { .. } => None,
-            Self::NoSlot { fix, .. } => fix.clone(),
-            Self::Behind { .. } => {
-                Some("outboxd status -c FILE shows whether a relay reads it; --wait SECONDS waits longer".to_owned())
+            Self::Suspected { .. } => unprepared,
+            Self::NoSlot { fix, .. } => unprepared.with_optional_fix(fix.clone()),
+            Self::Behind { .. } => unprepared
+                .with_fix("outboxd status -c FILE shows whether a relay reads it; --wait SECONDS waits longer"),
+            Self::Moved { .. } => unprepared.with_fix("outboxd verify -c FILE lists the rows without a record"),
+            Self::NoPosition { .. } => unprepared.with_fix("start outboxd run once, then run this again"),
+            Self::NoTimeColumn => Diagnosis::config().with_fix("--time-column created_at"),
+            Self::NoFolder => Diagnosis::config().with_fix("--archive-folder DIR"),
+            Self::NoArchive { archive, table } => {
+                unprepared.with_fix(format!("CREATE TABLE {archive} (LIKE {table});"))
             }
-            Self::Moved { .. } => Some("outboxd verify -c FILE lists the rows without a record".to_owned()),
-            Self::NoPosition { .. } => Some("start outboxd run once, then run this again".to_owned()),
-            Self::NoTimeColumn => Some("--time-column created_at".to_owned()),
-            Self::NoFolder => Some("--archive-folder DIR".to_owned()),
-            Self::NoArchive { archive, table } => Some(format!("CREATE TABLE {archive} (LIKE {table});")),
-            Self::NoArchiveFolder(folder) => Some(format!("mkdir -p {}", folder.display())),
-            Self::Pass { source: PassError::Changed, .. } => Some("run this again".to_owned()),
+            Self::NoArchiveFolder(folder) => unprepared.with_fix(format!("mkdir -p {}", folder.display())),
+            Self::Managed { .. } => unprepared.with_fix("leave --partitions and --partitions-ahead out"),
+            Self::Pass { source: PassError::Changed, .. } => failed.with_fix("run this again"),
             Self::Pass { source: source @ PassError::Lacking { .. }, .. }
-            | Self::Partitions { source: source @ PassError::Lacking { .. }, .. } => source.cure().map(str::to_owned),
-            Self::Pass { source: PassError::Parquet(_, source), .. } | Self::Parquet(_, source) => Some(parquet_cure(source)),
-            Self::Managed { .. } => Some("leave --partitions and --partitions-ahead out".to_owned()),
-            Self::Partitions { source: PassError::Postgres(error), .. } if error.sqlstate() == Some("42501") => Some(
-                "only who owns the outbox and its partitions may do that: GRANT the owner's role to the role".to_owned(),
-            ),
+            | Self::Partitions { source: source @ PassError::Lacking { .. }, .. } => {
+                failed.with_optional_fix(source.cure().map(str::to_owned))
+            }
+            Self::Pass { source: PassError::Parquet(_, source), .. } | Self::Parquet(_, source) => {
+                failed.with_fix(parquet_cure(source))
+            }
+            Self::Partitions { source: PassError::Postgres(error), .. }
+                if error.sqlstate() == Some("42501") =>
+            {
+                Diagnosis::definite(error.exit()).with_fix(
+                    "only who owns the outbox and its partitions may do that: GRANT the owner's role to the role",
+                )
+            }
             Self::Pass { source: PassError::Postgres(error), .. }
-            | Self::Partitions { source: PassError::Postgres(error), .. } => error.cure(),
-            Self::Pass { .. } | Self::Partitions { .. } | Self::Folder(_) => Some("give the folder room, and outboxd the right to write there".to_owned()),
+            | Self::Partitions { source: PassError::Postgres(error), .. } => {
+                Diagnosis { class: Class::Definite, ..error.diagnosis() }
+            }
+            Self::Pass { .. } | Self::Partitions { .. } | Self::Folder(_) => {
+                failed.with_fix("give the folder room, and outboxd the right to write there")
+            }
         }
     }
 }

@@ -2,7 +2,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::config::ConfigError;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::kafka::{self, TransactionFault};
 
 /// Reasons why nothing, or nothing more, is done about dead letters.
@@ -59,44 +59,24 @@ impl From<kafka::Error> for DlqError {
 }
 
 impl Diagnose for DlqError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Config(error) => error.class(),
-            Self::Kafka(error) => error.class(),
-            Self::NoSource | Self::ToItself(_) | Self::NoPartition { .. } => Class::Config,
-            _ => Class::Definite,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Config(error) => error.exit(),
-            Self::Kafka(error) => error.exit(),
-            Self::NoSource | Self::ToItself(_) | Self::NoPartition { .. } => Exit::Usage,
-            Self::NoTopic(_) | Self::NoLetter { .. } | Self::TooMany { .. } | Self::Replaced(_) => {
-                Exit::Precondition
-            }
-            Self::GivenUp(_) | Self::Output { .. } | Self::Stdout(_) | Self::Aborted => Exit::Failed,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::Config(error) => error.cure(),
-            Self::Kafka(error) => error.cure(),
-            Self::NoSource => Some(
-                "name it: --from TOPIC, or errors.deadletterqueue.topic.name in the configuration".to_owned(),
-            ),
+            Self::Config(error) => error.diagnosis(),
+            Self::Kafka(error) => error.diagnosis(),
+            Self::NoSource => Diagnosis::config()
+                .with_fix("name it: --from TOPIC, or errors.deadletterqueue.topic.name in the configuration"),
+            Self::ToItself(_) => Diagnosis::config(),
             Self::NoPartition { .. } => {
-                Some("give PARTITION:OFFSET, as outboxd dlq ls --records shows it".to_owned())
+                Diagnosis::config().with_fix("give PARTITION:OFFSET, as outboxd dlq ls --records shows it")
             }
-            Self::TooMany { .. } => {
-                Some("discard dead letters that are not needed, or shorten the topic's retention".to_owned())
+            Self::NoTopic(_) | Self::NoLetter { .. } => Diagnosis::definite(Exit::Precondition),
+            Self::TooMany { .. } => Diagnosis::definite(Exit::Precondition)
+                .with_fix("discard dead letters that are not needed, or shorten the topic's retention"),
+            Self::Replaced(_) => Diagnosis::definite(Exit::Precondition)
+                .with_fix("nothing is sent twice: wait for the other one, then run this again"),
+            Self::GivenUp(_) | Self::Output { .. } | Self::Stdout(_) | Self::Aborted => {
+                Diagnosis::definite(Exit::Failed)
             }
-            Self::Replaced(_) => {
-                Some("nothing is sent twice: wait for the other one, then run this again".to_owned())
-            }
-            _ => None,
         }
     }
 }

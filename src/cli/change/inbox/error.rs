@@ -1,6 +1,6 @@
 use crate::cli::shell::address::AddressError;
 use crate::config::ConfigError;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::postgres;
 
 /// Error of `outboxd inbox`.
@@ -50,25 +50,15 @@ fn shown_pids(pids: &[i32]) -> String {
     if pids.is_empty() { String::new() } else { format!(" of pid {}", pids.join(", ")) }
 }
 
-/// Class, exit code and fix of an error.
-struct Diagnosis {
-    class: Class,
-    exit: Exit,
-    fix: Option<String>,
-}
-
-impl InboxError {
+impl Diagnose for InboxError {
     fn diagnosis(&self) -> Diagnosis {
-        let inner =
-            |error: &dyn Diagnose| Diagnosis { class: error.class(), exit: error.exit(), fix: error.cure() };
-        let usage = |fix: String| Diagnosis { class: Class::Config, exit: Exit::Usage, fix: Some(fix) };
-        let setup =
-            |fix: String| Diagnosis { class: Class::Definite, exit: Exit::Precondition, fix: Some(fix) };
-        let failed = |fix: String| Diagnosis { class: Class::Definite, exit: Exit::Failed, fix: Some(fix) };
+        let usage = |fix: String| Diagnosis::config().with_fix(fix);
+        let setup = |fix: String| Diagnosis::definite(Exit::Precondition).with_fix(fix);
+        let failed = |fix: String| Diagnosis::definite(Exit::Failed).with_fix(fix);
         match self {
-            Self::Address(error) => inner(error),
-            Self::Config(error) => inner(error.as_ref()),
-            Self::Postgres(error) => inner(error),
+            Self::Address(error) => error.diagnosis(),
+            Self::Config(error) => error.diagnosis(),
+            Self::Postgres(error) => error.diagnosis(),
             Self::NoServer => usage("--postgres postgresql://user@host:5432/database".to_owned()),
             Self::NoTables { others, .. } if others.is_empty() => setup(
                 "run sql/inbox.sql in the schema of the service, or call Connector::create_tables; or give the database of the service"
@@ -102,19 +92,5 @@ impl InboxError {
                 failed(format!("run this again when the handler has returned{}", end.concat()))
             }
         }
-    }
-}
-
-impl Diagnose for InboxError {
-    fn class(&self) -> Class {
-        self.diagnosis().class
-    }
-
-    fn exit(&self) -> Exit {
-        self.diagnosis().exit
-    }
-
-    fn cure(&self) -> Option<String> {
-        self.diagnosis().fix
     }
 }

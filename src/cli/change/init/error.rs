@@ -7,7 +7,7 @@ use crate::cli::shell::address::AddressError;
 use crate::cli::shell::steps::StepError;
 use crate::config::ConfigError;
 use crate::connect::option::closest;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::kafka::tool_lines;
 use crate::postgres::TableFacts;
 use crate::{kafka, postgres, relay};
@@ -74,105 +74,71 @@ impl InitError {
             error => error,
         }
     }
-
-    /// Returns whether another command line is the fix.
-    const fn is_typed_wrong(&self) -> bool {
-        matches!(
-            self,
-            Self::NoServer
-                | Self::NoPreset(_)
-                | Self::Several { .. }
-                | Self::ChangeEvents { .. }
-                | Self::Outbox { .. }
-                | Self::NotCaptured { .. }
-                | Self::NoneNamed
-                | Self::Ambiguous { .. }
-                | Self::Pattern(_)
-        )
-    }
-
-    fn inner(&self) -> Option<&dyn Diagnose> {
-        match self {
-            Self::Address(error) => Some(error),
-            Self::Config(error) => Some(error.as_ref()),
-            Self::Assemble(error) => Some(error),
-            Self::Postgres(error) => Some(error),
-            Self::Kafka(error) => Some(error),
-            Self::Relay(error) => Some(error.as_ref()),
-            Self::Step(error) => Some(error),
-            _ => None,
-        }
-    }
 }
 
 impl Diagnose for InitError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            _ if self.is_typed_wrong() => Class::Config,
-            _ => self.inner().map_or(Class::Definite, Diagnose::class),
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            _ if self.is_typed_wrong() => Exit::Usage,
-            Self::NoTable { .. }
-            | Self::NoTables { .. }
-            | Self::NoOutbox { .. }
-            | Self::NoShape { .. }
-            | Self::Topic { .. } => Exit::Precondition,
-            _ => self.inner().map_or(Exit::Failed, Diagnose::exit),
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::NoServer => Some(
-                "--postgres postgresql://user:password@host:5432/database, or -c FILE with database.hostname and the like"
-                    .to_owned(),
+            Self::Address(error) => error.diagnosis(),
+            Self::Config(error) => error.diagnosis(),
+            Self::Assemble(error) => error.diagnosis(),
+            Self::Postgres(error) => error.diagnosis(),
+            Self::Kafka(error) => error.diagnosis(),
+            Self::Relay(error) => error.diagnosis(),
+            Self::Step(error) => error.diagnosis(),
+            Self::NoServer => Diagnosis::config().with_fix(
+                "--postgres postgresql://user:password@host:5432/database, or -c FILE with database.hostname and the like",
             ),
             Self::NoPreset(name) => {
                 let names = Shape::names();
                 let meant = closest(name, names.iter().map(|&known| known.to_owned()));
-                let meant = meant.map(|meant| format!("did you mean {meant}? ")).unwrap_or_default();
-                Some(format!("{meant}there are {}", names.join(", ")))
+                Diagnosis::config().with_fix(format!("{}there are {}", did_you_mean(meant.as_deref()), names.join(", ")))
             }
-            Self::NoTable { .. } => Some("--table must be TABLE or SCHEMA.TABLE, in the table's own case".to_owned()),
+            Self::NoTable { .. } => Diagnosis::definite(Exit::Precondition)
+                .with_fix("--table must be TABLE or SCHEMA.TABLE, in the table's own case"),
             Self::NoOutbox { tables, .. } => {
                 let these = if tables.is_empty() { "SCHEMA.TABLE,…".to_owned() } else { tables.join(",") };
-                Some(format!(
+                Diagnosis::definite(Exit::Precondition).with_fix(format!(
                     "--create-table makes public.outbox; --table TABLE names one that there is. Without an outbox, --tables {these} \
                      sends each change of these tables as an event"
                 ))
             }
-            Self::NoShape { .. } => Some(
+            Self::NoShape { .. } => Diagnosis::definite(Exit::Precondition).with_fix(
                 "it needs columns for an id, a topic and a payload, and should have a key, as in sql/outbox.sql. \
-                 For columns with other names: docs/configuration.md, table.field.event.*"
-                    .to_owned(),
+                 For columns with other names: docs/configuration.md, table.field.event.*",
             ),
             Self::Several { tables } => {
                 let named: Vec<_> = tables.iter().map(|table| format!("--table {table}")).collect();
-                Some(format!("say which: {}", named.join(", or ")))
+                Diagnosis::config().with_fix(format!("say which: {}", named.join(", or ")))
             }
-            Self::ChangeEvents { .. } | Self::Outbox { .. } => Some("--into another file".to_owned()),
-            Self::NotCaptured { path, .. } => Some(format!(
+            Self::ChangeEvents { .. } | Self::Outbox { .. } => {
+                Diagnosis::config().with_fix("--into another file")
+            }
+            Self::NotCaptured { path, .. } => Diagnosis::config().with_fix(format!(
                 "init leaves {} as it is: name them in its table.include.list, and run this again; or --into another file",
                 path.display()
             )),
-            Self::NoneNamed => Some("--tables takes names with commas between: --tables public.orders,public.lines".to_owned()),
-            Self::NoTables { closest, .. } => {
-                let meant = closest.as_ref().map(|name| format!("did you mean {name}? ")).unwrap_or_default();
-                Some(format!("{meant}--tables takes TABLE, SCHEMA.TABLE, in the table's own case, or a regular expression such as 'public\\..*'"))
-            }
-            Self::Ambiguous { .. } => Some("name it with its schema".to_owned()),
-            Self::Pattern(_) => Some("--tables 'public\\..*' is one that matches all tables of a schema".to_owned()),
-            Self::Topic { topic, .. } => Some(format!(
+            Self::NoneNamed => Diagnosis::config()
+                .with_fix("--tables takes names with commas between: --tables public.orders,public.lines"),
+            Self::NoTables { closest, .. } => Diagnosis::definite(Exit::Precondition).with_fix(format!(
+                "{}--tables takes TABLE, SCHEMA.TABLE, in the table's own case, or a regular expression such as 'public\\..*'",
+                did_you_mean(closest.as_deref())
+            )),
+            Self::Ambiguous { .. } => Diagnosis::config().with_fix("name it with its schema"),
+            Self::Pattern(_) => Diagnosis::config()
+                .with_fix("--tables 'public\\..*' is one that matches all tables of a schema"),
+            Self::Topic { topic, .. } => Diagnosis::definite(Exit::Precondition).with_fix(format!(
                 "--replication-factor N: not more than there are brokers; --partitions N: not more than they allow. Or make the topic \
                  yourself: {}",
                 tool_lines::topics(&format!("--create --topic {topic}"))
             )),
-            Self::Write { .. } => Some("--into a file in a folder that can be written".to_owned()),
-            _ => self.inner().and_then(Diagnose::cure),
+            Self::Write { .. } => {
+                Diagnosis::definite(Exit::Failed).with_fix("--into a file in a folder that can be written")
+            }
         }
     }
+}
+
+fn did_you_mean(name: Option<&str>) -> String {
+    name.map(|name| format!("did you mean {name}? ")).unwrap_or_default()
 }

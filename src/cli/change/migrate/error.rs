@@ -2,7 +2,7 @@ use crate::cli::run::assemble::AssembleError;
 use crate::cli::shell::marks::{STATES, plain};
 use crate::cli::shell::steps::StepError;
 use crate::cli::shell::typed::quoted;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::postgres::Sql;
 use crate::relay::StoredOffset;
 use crate::{postgres, relay};
@@ -148,167 +148,133 @@ impl MigrateError {
 }
 
 impl Diagnose for MigrateError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
+        let unprepared = Diagnosis::definite(Exit::Precondition);
         match self {
-            Self::Assemble(error) => error.class(),
-            Self::Postgres(error) => error.class(),
-            Self::Relay(error) => error.class(),
-            Self::Step(error) => error.class(),
-            Self::NotOneTable(_)
-            | Self::NoMark { .. }
-            | Self::ManyMarks { .. }
-            | Self::NoColumn { .. }
-            | Self::MarkType { .. }
-            | Self::SameSlot(_)
-            | Self::NoConnectorAddress(_)
-            | Self::NoSentValue { .. } => Class::Config,
-            Self::Hold { .. } => Class::Transient,
-            _ => Class::Definite,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Assemble(error) => error.exit(),
-            Self::Postgres(error) => error.exit(),
-            Self::Relay(error) => error.exit(),
-            Self::Step(error) => error.exit(),
-            Self::SlotLost { .. } => Exit::SlotLost,
-            Self::Hold { .. } => Exit::Failed,
-            error if error.class() == Class::Config => Exit::Usage,
-            _ => Exit::Precondition,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        let cure = match self {
-            Self::Assemble(error) => return error.cure(),
-            Self::Postgres(error) => return error.cure(),
-            Self::Relay(error) => return error.cure(),
-            Self::Step(error) => return error.cure(),
-            Self::TooOld { .. } => {
+            Self::Assemble(error) => error.diagnosis(),
+            Self::Postgres(error) => error.diagnosis(),
+            Self::Relay(error) => error.diagnosis(),
+            Self::Step(error) => error.diagnosis(),
+            Self::TooOld { .. } => unprepared.with_fix(
                 "upgrade the server, or stop the poller, wait until it has nothing to send, and start outboxd with \
-                 snapshot.mode=no_data before the application writes again"
-            }
-            Self::WalLevel(_) => {
+                 snapshot.mode=no_data before the application writes again",
+            ),
+            Self::WalLevel(_) => unprepared.with_fix(
                 "as a superuser: ALTER SYSTEM SET wal_level = 'logical';\nthen restart the server (on RDS: set the parameter \
-                 rds.logical_replication to 1)"
-            }
-            Self::NotOneTable(_) => "name the one in the configuration: table.include.list=public.outbox",
-            Self::NoMark { .. } => {
+                 rds.logical_replication to 1)",
+            ),
+            Self::NotOneTable(_) => Diagnosis::config()
+                .with_fix("name the one in the configuration: table.include.list=public.outbox"),
+            Self::NoMark { .. } => Diagnosis::config().with_fix(
                 "name it: --mark COLUMN; for a column such as status also the value: --mark status=PUBLISHED. A poller that deletes \
-                 what it has sent has no mark: see docs/migrate/from-a-poller.md"
-            }
+                 what it has sent has no mark: see docs/migrate/from-a-poller.md",
+            ),
             Self::ManyMarks { columns, read, .. } => {
-                let likely = read.as_ref().or_else(|| columns.first()).map_or("COLUMN", String::as_str);
-                let value = if STATES.contains(&plain(likely).as_str()) { "=PUBLISHED" } else { "" };
+                let likely = read.as_ref().or_else(|| columns.first());
                 let why = if read.is_some() {
                     ", the column of a partial index"
                 } else {
                     ", or whichever is in the condition of its SELECT"
                 };
-                return Some(format!(
+                Diagnosis::config().with_fix(format!(
                     "name it: --mark {}{why}. With another one both would send every event",
-                    quoted(&format!("{likely}{value}"))
-                ));
+                    mark_argument(likely)
+                ))
             }
-            Self::StillMarked { others, .. } => {
-                let mark = others.first().map_or("COLUMN", String::as_str);
-                let value = if STATES.contains(&plain(mark).as_str()) { "=PUBLISHED" } else { "" };
-                return Some(format!(
-                    "stop outboxd, if it runs; outboxd migrate rollback -c FILE --poller-sends-all; then begin again with \
-                     --mark {}. If several pollers mark the same rows, and the mark is right: run this again",
-                    quoted(&format!("{mark}{value}"))
-                ));
+            Self::StillMarked { others, .. } => unprepared.with_fix(format!(
+                "stop outboxd, if it runs; outboxd migrate rollback -c FILE --poller-sends-all; then begin again with \
+                 --mark {}. If several pollers mark the same rows, and the mark is right: run this again",
+                mark_argument(others.first())
+            )),
+            Self::NotMarked { .. } => {
+                unprepared.with_fix("outboxd migrate rollback -c FILE lets outboxd send its rows first")
             }
-            Self::NotMarked { .. } => "outboxd migrate rollback -c FILE lets outboxd send its rows first",
-            Self::NoColumn { .. } => "name it: --mark COLUMN",
-            Self::MarkType { .. } => {
-                "row filters compare PostgreSQL's own types only: see docs/migrate/from-a-poller.md"
-            }
-            Self::NoSentValue { column, .. } => {
-                return Some(format!(
-                    "--mark {column}=PUBLISHED, or whatever the poller writes when it has sent a row"
-                ));
-            }
-            Self::ForeignPublication(name) => {
-                return Some(format!(
-                    "give publication.name and slot.name other names, or, if they are unused: DROP PUBLICATION \"{name}\"; and \
-                     outboxd slot drop -c FILE"
-                ));
-            }
+            Self::NoColumn { .. } => Diagnosis::config().with_fix("name it: --mark COLUMN"),
+            Self::MarkType { .. } => Diagnosis::config()
+                .with_fix("row filters compare PostgreSQL's own types only: see docs/migrate/from-a-poller.md"),
+            Self::NoSentValue { column, .. } => Diagnosis::config().with_fix(format!(
+                "--mark {column}=PUBLISHED, or whatever the poller writes when it has sent a row"
+            )),
+            Self::ForeignPublication(name) => unprepared.with_fix(format!(
+                "give publication.name and slot.name other names, or, if they are unused: DROP PUBLICATION \"{name}\"; and \
+                 outboxd slot drop -c FILE"
+            )),
             Self::OlderSlot(_) => {
-                "give slot.name another name, or, if it is unused: outboxd slot drop -c FILE"
+                unprepared.with_fix("give slot.name another name, or, if it is unused: outboxd slot drop -c FILE")
             }
-            Self::SlotLost { .. } => {
+            Self::SlotLost { .. } => Diagnosis::definite(Exit::SlotLost).with_fix(
                 "rows that are outboxd's may be missing: outboxd verify -c FILE names them; \
-                 -X slot.recovery=snapshot sends all rows of the table"
-            }
+                 -X slot.recovery=snapshot sends all rows of the table",
+            ),
             Self::NoSuchSlot { others, .. } if others.is_empty() => {
-                "the server has none at all: is it the right server?"
+                unprepared.with_fix("the server has none at all: is it the right server?")
             }
-            Self::NoSuchSlot { others, .. } => {
-                return Some(format!(
-                    "name one that is there: {}. If outboxd migrate finish has dropped it, nothing is left to do",
-                    others.join(", ")
-                ));
-            }
-            Self::OtherSlot(_) => {
+            Self::NoSuchSlot { others, .. } => unprepared.with_fix(format!(
+                "name one that is there: {}. If outboxd migrate finish has dropped it, nothing is left to do",
+                others.join(", ")
+            )),
+            Self::OtherSlot(_) => unprepared.with_fix(
                 "connect to its database; of another plugin, a copy can be one of pgoutput: SELECT \
-                 pg_copy_logical_replication_slot('SLOT', 'COPY', false, 'pgoutput');"
-            }
-            Self::NoConnectorAddress(_) => return None,
-            Self::NoAnswer { .. } => {
+                 pg_copy_logical_replication_slot('SLOT', 'COPY', false, 'pgoutput');",
+            ),
+            Self::NoConnectorAddress(_) => Diagnosis::config(),
+            Self::NoAnswer { .. } => unprepared.with_fix(
                 "is that Kafka Connect, and does it run? curl -s http://HOST:8083/connectors lists its connectors. While it rebalances it \
-                 is late: run this again"
+                 is late: run this again",
+            ),
+            Self::ConnectRefused { .. } | Self::NoConnector(_) => unprepared.with_fix(
+                "curl -s http://HOST:8083/connectors lists them; HTTP 409 means that Connect rebalances: run this again",
+            ),
+            Self::StillRuns(_) => {
+                unprepared.with_fix("outboxd migrate start -c FILE --from-connector URL stops it")
             }
-            Self::ConnectRefused { .. } | Self::NoConnector(_) => {
-                "curl -s http://HOST:8083/connectors lists them; HTTP 409 means that Connect rebalances: run this again"
-            }
-            Self::StillRuns(_) => "outboxd migrate start -c FILE --from-connector URL stops it",
-            Self::NotStopped { .. } => "look at it: curl -s URL/status; then run this again",
-            Self::NoOffsets => {
+            Self::NotStopped { .. } => unprepared.with_fix("look at it: curl -s URL/status; then run this again"),
+            Self::NoOffsets => unprepared.with_fix(
                 "-X offset.storage.topic=connect-offsets, or whatever offset.storage.topic is in the Connect worker's configuration; \
-                 `name` must be the connector's"
-            }
-            Self::NoStoredOffset(_) => {
+                 `name` must be the connector's",
+            ),
+            Self::NoStoredOffset(_) => unprepared.with_fix(
                 "-X offset.storage.topic=…, as it is in the Connect worker's configuration; `name` must be the connector's, and \
-                 topic.prefix too. A connector that has sent nothing yet has none: let it send an event first"
+                 topic.prefix too. A connector that has sent nothing yet has none: let it send an event first",
+            ),
+            Self::NotEnded { anyway, .. } => unprepared.with_fix(format!(
+                "start outboxd once more, wait until it has caught up (outboxd lag -c FILE), and stop it with SIGTERM; then run this \
+                 again. If events may come twice: {anyway}"
+            )),
+            Self::SameSlot(_) => Diagnosis::config().with_fix("give slot.name a name of its own"),
+            Self::ReadByOther { .. } => {
+                unprepared.with_fix("stop the program that reads it, then run this again")
             }
-            Self::NotEnded { anyway, .. } => {
-                return Some(format!(
-                    "start outboxd once more, wait until it has caught up (outboxd lag -c FILE), and stop it with SIGTERM; then run this \
-                     again. If events may come twice: {anyway}"
-                ));
-            }
-            Self::SameSlot(_) => "give slot.name a name of its own",
-            Self::ReadByOther { .. } => "stop the program that reads it, then run this again",
-            Self::NotCopied(_) => "outboxd migrate start -c FILE --from-slot SLOT",
-            Self::Elsewhere { .. } => {
+            Self::NotCopied(_) => unprepared.with_fix("outboxd migrate start -c FILE --from-slot SLOT"),
+            Self::Elsewhere { .. } => unprepared.with_fix(
                 "if outboxd has gone on from it, all is well: outboxd migrate status. If it was made for something else, give slot.name \
-                 another name: rows between the two would not be sent"
-            }
-            Self::NotPublished { others, .. } => {
-                return Some(format!(
-                    "it must be the one that the other program reads by, or as old: publication.name={}",
-                    if others.is_empty() { "NAME".to_owned() } else { others.join(" or ") }
-                ));
-            }
-            Self::NotBegun(_) => "outboxd migrate start -c FILE",
-            Self::NotSoFar { .. } => "outboxd migrate start -c FILE continues it",
-            Self::Past { .. } => "outboxd migrate status -c FILE shows the next step",
-            Self::Running { .. } => "stop outboxd with SIGTERM, then run this again",
-            Self::NotRunning(_) => "start outboxd, then run this again",
-            Self::Unsent { .. } => {
-                "let the poller send them; then outboxd migrate status -c FILE shows whether more come"
-            }
-            Self::Polled { .. } | Self::Scanned { .. } => {
-                "stop the poller, then run this again. If it was no poller that has read the table: --poller-is-stopped"
-            }
-            Self::Hold { .. } => {
-                "run this again when outboxd is not behind: outboxd lag -c FILE; or allow more time: --hold 20s"
-            }
-        };
-        Some(cure.to_owned())
+                 another name: rows between the two would not be sent",
+            ),
+            Self::NotPublished { others, .. } => unprepared.with_fix(format!(
+                "it must be the one that the other program reads by, or as old: publication.name={}",
+                if others.is_empty() { "NAME".to_owned() } else { others.join(" or ") }
+            )),
+            Self::NotBegun(_) => unprepared.with_fix("outboxd migrate start -c FILE"),
+            Self::NotSoFar { .. } => unprepared.with_fix("outboxd migrate start -c FILE continues it"),
+            Self::Past { .. } => unprepared.with_fix("outboxd migrate status -c FILE shows the next step"),
+            Self::Running { .. } => unprepared.with_fix("stop outboxd with SIGTERM, then run this again"),
+            Self::NotRunning(_) => unprepared.with_fix("start outboxd, then run this again"),
+            Self::Unsent { .. } => unprepared.with_fix(
+                "let the poller send them; then outboxd migrate status -c FILE shows whether more come",
+            ),
+            Self::Polled { .. } | Self::Scanned { .. } => unprepared.with_fix(
+                "stop the poller, then run this again. If it was no poller that has read the table: --poller-is-stopped",
+            ),
+            Self::Hold { .. } => Diagnosis::transient(Exit::Failed).with_fix(
+                "run this again when outboxd is not behind: outboxd lag -c FILE; or allow more time: --hold 20s",
+            ),
+        }
     }
+}
+
+/// Returns the argument of `--mark` for a column, with an example of its value if the column holds states.
+fn mark_argument(column: Option<&String>) -> String {
+    let column = column.map_or("COLUMN", String::as_str);
+    let value = if STATES.contains(&plain(column).as_str()) { "=PUBLISHED" } else { "" };
+    quoted(&format!("{column}{value}"))
 }

@@ -1,6 +1,6 @@
 use crate::cli::prove::verify::VerifyError;
 use crate::cli::run::assemble::AssembleError;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::{postgres, relay};
 
 /// Reasons why an outbox cannot be moved.
@@ -70,67 +70,37 @@ impl From<VerifyError> for MoveError {
     }
 }
 
-impl MoveError {
-    fn inner(&self) -> Option<&dyn Diagnose> {
-        match self {
-            Self::Assemble(error) => Some(error.as_ref()),
-            Self::Postgres(error) => Some(error),
-            Self::Relay(error) => Some(error.as_ref()),
-            Self::Comparison(error) => Some(error.as_ref()),
-            _ => None,
-        }
-    }
-}
-
 impl Diagnose for MoveError {
-    fn class(&self) -> Class {
-        match (self.inner(), self) {
-            (Some(error), _) => error.class(),
-            (None, Self::NoOutbox | Self::NotOneTable(_) | Self::NoId(_) | Self::TooManyRows { .. }) => {
-                Class::Config
+    fn diagnosis(&self) -> Diagnosis {
+        match self {
+            Self::Assemble(error) => error.diagnosis(),
+            Self::Postgres(error) => error.diagnosis(),
+            Self::Relay(error) => error.diagnosis(),
+            Self::Comparison(error) => error.diagnosis(),
+            Self::NoOutbox | Self::NoId(_) => Diagnosis::config(),
+            Self::NotOneTable(_) => Diagnosis::config()
+                .with_fix("name the one in the configuration: table.include.list=public.outbox"),
+            Self::TooManyRows { .. } => Diagnosis::config().with_fix(NAME_SENT_ROWS),
+            Self::Forgotten(_) => Diagnosis::definite(Exit::Precondition).with_fix(NAME_SENT_ROWS),
+            Self::StillRead { .. } => Diagnosis::definite(Exit::Precondition)
+                .with_fix("stop the outboxd that reads it, then run this again"),
+            Self::SlotThere { is_lost: true, .. } => Diagnosis::definite(Exit::Precondition)
+                .with_fix("it is lost: outboxd slot drop -c FILE, then run this again"),
+            Self::SlotThere { is_lost: false, .. } => Diagnosis::definite(Exit::Precondition).with_fix(
+                "if it is not needed: outboxd slot drop -c FILE shows what dropping it means; or give slot.name another name",
+            ),
+            Self::NotArrived { .. } => Diagnosis::definite(Exit::Precondition)
+                .with_fix("wait until all rows are here: no program may write to the old server any more"),
+            Self::NoIds { .. } => Diagnosis::definite(Exit::Precondition),
+            Self::MayNotWrite { fix, .. } => {
+                Diagnosis::definite(Exit::Precondition).with_fix(format!("as the owner of the schema: {fix}"))
             }
-            _ => Class::Definite,
+            Self::FileThere(_) => {
+                Diagnosis::definite(Exit::Precondition).with_fix("choose another name: --into FILE")
+            }
+            Self::File { .. } => Diagnosis::definite(Exit::Failed),
         }
-    }
-
-    fn exit(&self) -> Exit {
-        match (self.inner(), self) {
-            (Some(error), _) => error.exit(),
-            (
-                None,
-                Self::StillRead { .. }
-                | Self::SlotThere { .. }
-                | Self::NotArrived { .. }
-                | Self::NoIds { .. }
-                | Self::Forgotten(_)
-                | Self::MayNotWrite { .. }
-                | Self::FileThere(_),
-            ) => Exit::Precondition,
-            (None, error) if error.class() == Class::Config => Exit::Usage,
-            _ => Exit::Failed,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        let cure = match self {
-            Self::NotOneTable(_) => "name the one in the configuration: table.include.list=public.outbox",
-            Self::TooManyRows { .. } | Self::Forgotten(_) => {
-                "name the rows that were certainly sent: --sent \"created_at < '2026-11-01'\""
-            }
-            Self::StillRead { .. } => "stop the outboxd that reads it, then run this again",
-            Self::SlotThere { is_lost: true, .. } => {
-                "it is lost: outboxd slot drop -c FILE, then run this again"
-            }
-            Self::SlotThere { .. } => {
-                "if it is not needed: outboxd slot drop -c FILE shows what dropping it means; or give slot.name another name"
-            }
-            Self::MayNotWrite { fix, .. } => return Some(format!("as the owner of the schema: {fix}")),
-            Self::FileThere(_) => "choose another name: --into FILE",
-            Self::NotArrived { .. } => {
-                "wait until all rows are here: no program may write to the old server any more"
-            }
-            _ => return self.inner().and_then(Diagnose::cure),
-        };
-        Some(cure.to_owned())
     }
 }
+
+const NAME_SENT_ROWS: &str = "name the rows that were certainly sent: --sent \"created_at < '2026-11-01'\"";

@@ -1,5 +1,5 @@
 use crate::cli::run::assemble::AssembleError;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::{postgres, relay};
 
 /// Reasons why no signal was written.
@@ -27,22 +27,6 @@ pub(super) enum SignalError {
     Filter(usize),
 }
 
-impl SignalError {
-    fn inner(&self) -> Option<&dyn Diagnose> {
-        match self {
-            Self::Assemble(error) => Some(error),
-            Self::Postgres(error) => Some(error),
-            Self::Relay(error) => Some(error),
-            Self::Outbox
-            | Self::NoChannel
-            | Self::NoSignalTable(_)
-            | Self::NoTable { .. }
-            | Self::NoPosition
-            | Self::Filter(_) => None,
-        }
-    }
-}
-
 /// Returns the statement that creates a signalling table.
 fn create_table(name: &str) -> String {
     format!(
@@ -51,38 +35,25 @@ fn create_table(name: &str) -> String {
 }
 
 impl Diagnose for SignalError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::NoTable { .. } | Self::Filter(_) => Class::Config,
-            _ => self.inner().map_or(Class::Definite, Diagnose::class),
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::NoTable { .. } | Self::Filter(_) => Exit::Usage,
-            Self::NoPosition => Exit::Failed,
-            _ => self.inner().map_or(Exit::Precondition, Diagnose::exit),
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::Outbox => Some(
-                "to send the rows of the outbox again: outboxd run -c FILE -X snapshot.mode=always"
-                    .to_owned(),
+            Self::Assemble(error) => error.diagnosis(),
+            Self::Postgres(error) => error.diagnosis(),
+            Self::Relay(error) => error.diagnosis(),
+            Self::Outbox => Diagnosis::definite(Exit::Precondition).with_fix(
+                "to send the rows of the outbox again: outboxd run -c FILE -X snapshot.mode=always",
             ),
-            Self::NoChannel => Some(format!(
+            Self::NoChannel => Diagnosis::definite(Exit::Precondition).with_fix(format!(
                 "{}\nset signal.data.collection=public.signals, and start outboxd again",
                 create_table("public.signals")
             )),
-            Self::NoSignalTable(name) => Some(create_table(name)),
-            Self::NoTable { captured, .. } if captured.is_empty() => None,
-            Self::NoTable { captured, .. } => Some(format!("name one of {}", captured.join(", "))),
-            Self::Filter(_) => Some("send a signal for each table".to_owned()),
-            Self::Assemble(_) | Self::Postgres(_) | Self::Relay(_) | Self::NoPosition => {
-                self.inner().and_then(Diagnose::cure)
+            Self::NoSignalTable(name) => Diagnosis::definite(Exit::Precondition).with_fix(create_table(name)),
+            Self::NoTable { captured, .. } if captured.is_empty() => Diagnosis::config(),
+            Self::NoTable { captured, .. } => {
+                Diagnosis::config().with_fix(format!("name one of {}", captured.join(", ")))
             }
+            Self::Filter(_) => Diagnosis::config().with_fix("send a signal for each table"),
+            Self::NoPosition => Diagnosis::definite(Exit::Failed),
         }
     }
 }

@@ -1,5 +1,5 @@
 use crate::config::ConfigError;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::postgres::{self, InvalidSlotName, shown_application};
 use crate::wal::Lsn;
 
@@ -34,43 +34,27 @@ fn named(application: Option<&str>) -> String {
 }
 
 impl Diagnose for SlotError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Config(error) => error.class(),
-            Self::Postgres(error) => error.class(),
-            Self::NoName(_) | Self::Backwards { .. } | Self::BeyondTheEnd { .. } => Class::Config,
-            _ => Class::Definite,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Config(error) => error.exit(),
-            Self::Postgres(error) => error.exit(),
-            Self::NoName(_) | Self::Backwards { .. } | Self::BeyondTheEnd { .. } => Exit::Usage,
-            _ => Exit::Precondition,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::Config(error) => error.cure(),
-            Self::Postgres(error) => error.cure(),
-            Self::NoName(error) => Some(format!("--slot {}", error.like())),
-            Self::NoSlot(_) => Some("outboxd slot ls -c FILE shows those that there are".to_owned()),
-            Self::Exists(_) => {
-                Some("use it as it is, or drop it first: outboxd slot drop -c FILE".to_owned())
+            Self::Config(error) => error.diagnosis(),
+            Self::Postgres(error) => error.diagnosis(),
+            Self::NoName(error) => Diagnosis::config().with_fix(format!("--slot {}", error.like())),
+            Self::NoSlot(_) => Diagnosis::definite(Exit::Precondition)
+                .with_fix("outboxd slot ls -c FILE shows those that there are"),
+            Self::Exists(_) => Diagnosis::definite(Exit::Precondition)
+                .with_fix("use it as it is, or drop it first: outboxd slot drop -c FILE"),
+            Self::NoPublication { publication, publish, .. } => {
+                Diagnosis::definite(Exit::Precondition).with_fix(format!(
+                    "make it first, so that the slot can be read: CREATE PUBLICATION {publication} FOR TABLE … WITH \
+                     (publish = '{publish}'); or let outboxd run make both at its first start"
+                ))
             }
-            Self::NoPublication { publication, publish, .. } => Some(format!(
-                "make it first, so that the slot can be read: CREATE PUBLICATION {publication} FOR TABLE … WITH \
-                 (publish = '{publish}'); or let outboxd run make both at its first start"
-            )),
-            Self::InUse { .. } => Some("stop the outboxd that reads it, then run this again".to_owned()),
-            Self::Backwards { .. } => Some(
-                "what is confirmed is gone from the stream; outboxd verify lists what is missing".to_owned(),
-            ),
-            Self::BeyondTheEnd { .. } => Some(
-                "give one of this server that is behind the slot: outboxd slot ls -c FILE shows where each stands".to_owned(),
+            Self::InUse { .. } => Diagnosis::definite(Exit::Precondition)
+                .with_fix("stop the outboxd that reads it, then run this again"),
+            Self::Backwards { .. } => Diagnosis::config()
+                .with_fix("what is confirmed is gone from the stream; outboxd verify lists what is missing"),
+            Self::BeyondTheEnd { .. } => Diagnosis::config().with_fix(
+                "give one of this server that is behind the slot: outboxd slot ls -c FILE shows where each stands",
             ),
         }
     }

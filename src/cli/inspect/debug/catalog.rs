@@ -3,6 +3,7 @@ use serde_json::{Map, Value};
 use super::error::BundleError;
 use crate::cli::shell::sql::open;
 use crate::config::{DatabaseConfig, Sources};
+use crate::error::{Diagnose, Diagnosis};
 use crate::postgres;
 
 const APPLICATION: &str = "outboxd debug";
@@ -58,18 +59,11 @@ pub(super) enum CatalogError {
     Postgres(#[from] postgres::Error),
 }
 
-impl crate::error::Diagnose for CatalogError {
-    fn class(&self) -> crate::error::Class {
+impl Diagnose for CatalogError {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Bundle(error) => error.class(),
-            Self::Postgres(error) => error.class(),
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::Bundle(error) => error.cure(),
-            Self::Postgres(error) => error.cure(),
+            Self::Bundle(error) => error.diagnosis(),
+            Self::Postgres(error) => error.diagnosis(),
         }
     }
 }

@@ -2,7 +2,7 @@ use std::io;
 
 use crate::cli::run::assemble::AssembleError;
 use crate::config::ConfigError;
-use crate::error::{Class, Diagnose};
+use crate::error::{Diagnose, Diagnosis, Exit};
 
 /// Reasons why there is no bundle.
 #[derive(Debug, thiserror::Error)]
@@ -16,19 +16,13 @@ pub(super) enum BundleError {
 }
 
 impl Diagnose for BundleError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Assemble(error) => error.class(),
-            Self::Config(error) => error.class(),
-            Self::Folder { .. } => Class::Definite,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::Assemble(error) => error.cure(),
-            Self::Config(error) => error.cure(),
-            Self::Folder { .. } => Some("--into a new folder, in one that can be written".to_owned()),
+            Self::Assemble(error) => error.diagnosis(),
+            Self::Config(error) => error.diagnosis(),
+            Self::Folder { .. } => {
+                Diagnosis::definite(Exit::Failed).with_fix("--into a new folder, in one that can be written")
+            }
         }
     }
 }

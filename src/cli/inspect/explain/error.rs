@@ -1,5 +1,5 @@
 use crate::cli::shell::decoding::DecodingError;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::http::AskError;
 use crate::{kafka, postgres, relay};
 
@@ -27,47 +27,24 @@ pub(in crate::cli) enum ExplainError {
 }
 
 impl Diagnose for ExplainError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Postgres(error) => error.class(),
-            Self::Kafka(error) => error.class(),
-            Self::Relay(error) => error.class(),
-            Self::Decoding(error) => error.class(),
-            Self::Renamed(_) | Self::TooManyTopics { .. } | Self::NoTopic(_) => Class::Config,
-            Self::NoAnswer(_) | Self::Aborted => Class::Definite,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Postgres(error) => error.exit(),
-            Self::Kafka(error) => error.exit(),
-            Self::Relay(error) => error.exit(),
-            Self::Decoding(error) => error.exit(),
-            Self::Renamed(_) | Self::TooManyTopics { .. } | Self::NoTopic(_) => Exit::Usage,
-            Self::NoAnswer(_) | Self::Aborted => Exit::Failed,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::Postgres(error) => error.cure(),
-            Self::Kafka(error) => error.cure(),
-            Self::Relay(error) => error.cure(),
-            Self::Decoding(error) => error.cure(),
-            Self::Renamed(_) => Some(
-                "ask the running relay for its topics: --http ADDR; or name the topic: --topic TOPIC"
-                    .to_owned(),
+            Self::Postgres(error) => error.diagnosis(),
+            Self::Kafka(error) => error.diagnosis(),
+            Self::Relay(error) => error.diagnosis(),
+            Self::Decoding(error) => error.diagnosis(),
+            Self::Renamed(_) => Diagnosis::config().with_fix(
+                "ask the running relay for its topics: --http ADDR; or name the topic: --topic TOPIC",
             ),
-            Self::NoAnswer(_) => Some(
-                "--http is the status port of outboxd run --http ADDR; or name the topic: --topic TOPIC"
-                    .to_owned(),
-            ),
-            Self::TooManyTopics { .. } => Some("name the one that is meant: --topic TOPIC".to_owned()),
-            Self::NoTopic(_) => {
-                Some("leave --topic out: the topics that it can be in are looked through".to_owned())
+            Self::TooManyTopics { .. } => {
+                Diagnosis::config().with_fix("name the one that is meant: --topic TOPIC")
             }
-            Self::Aborted => None,
+            Self::NoTopic(_) => Diagnosis::config()
+                .with_fix("leave --topic out: the topics that it can be in are looked through"),
+            Self::NoAnswer(_) => Diagnosis::definite(Exit::Failed).with_fix(
+                "--http is the status port of outboxd run --http ADDR; or name the topic: --topic TOPIC",
+            ),
+            Self::Aborted => Diagnosis::definite(Exit::Failed),
         }
     }
 }

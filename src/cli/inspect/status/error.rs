@@ -1,5 +1,5 @@
 use crate::config::ConfigError;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::http::AskError;
 use crate::postgres;
 
@@ -24,45 +24,20 @@ pub(in crate::cli) enum StatusError {
 }
 
 impl Diagnose for StatusError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Config(error) => error.class(),
-            Self::Postgres(error) => error.class(),
-            Self::Ask(_) => Class::Transient,
-            Self::Nobody => Class::Config,
-            Self::NoSlot { .. } => Class::Definite,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Config(error) => error.exit(),
-            Self::Postgres(error) => error.exit(),
-            Self::Ask(_) => Exit::Failed,
-            Self::Nobody => Exit::Usage,
-            Self::NoSlot { .. } => Exit::Precondition,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::Config(error) => error.cure(),
-            Self::Postgres(error) => error.cure(),
-            Self::Ask(AskError::NoAnswer(..)) => Some(
+            Self::Config(error) => error.diagnosis(),
+            Self::Postgres(error) => error.diagnosis(),
+            Self::Ask(AskError::NoAnswer(..)) => Diagnosis::transient(Exit::Failed).with_fix(
                 "see that outboxd runs with --http and that the address is right; -c FILE instead of --http asks \
-                 PostgreSQL"
-                    .to_owned(),
+                 PostgreSQL",
             ),
-            Self::Ask(AskError::Foreign(..)) => {
-                Some("give the address after --http of the outboxd that runs".to_owned())
-            }
-            Self::Nobody => {
-                Some("--http ADDR for a running outboxd, or -c FILE for the slot in PostgreSQL".to_owned())
-            }
-            Self::NoSlot { fix: Some(fix), .. } => Some(fix.clone()),
-            Self::NoSlot { fix: None, .. } => {
-                Some("outboxd slot ls -c FILE shows those that there are".to_owned())
-            }
+            Self::Ask(AskError::Foreign(..)) => Diagnosis::transient(Exit::Failed)
+                .with_fix("give the address after --http of the outboxd that runs"),
+            Self::Nobody => Diagnosis::config()
+                .with_fix("--http ADDR for a running outboxd, or -c FILE for the slot in PostgreSQL"),
+            Self::NoSlot { fix, .. } => Diagnosis::definite(Exit::Precondition)
+                .with_fix(fix.as_deref().unwrap_or("outboxd slot ls -c FILE shows those that there are")),
         }
     }
 }

@@ -2,7 +2,7 @@ use crate::cli::inspect::explain::ExplainError;
 use crate::cli::run::assemble::AssembleError;
 use crate::cli::shell::decoding::DecodingError;
 use crate::config::ConfigError;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::kafka::tool_lines;
 use crate::{kafka, registry};
 
@@ -33,50 +33,22 @@ pub(super) enum TailError {
 }
 
 impl Diagnose for TailError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Config(error) => error.class(),
-            Self::Assemble(error) => error.class(),
-            Self::Kafka(error) => error.class(),
-            Self::Registry(error) => error.class(),
-            Self::Decoding(error) => error.class(),
-            Self::Topics(error) => error.class(),
-            Self::NoSource => Class::Config,
-            Self::NoTopic(_) | Self::Aborted | Self::Enough => Class::Definite,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Config(error) => error.exit(),
-            Self::Assemble(error) => error.exit(),
-            Self::Kafka(error) => error.exit(),
-            Self::Registry(error) => error.exit(),
-            Self::Decoding(error) => error.exit(),
-            Self::Topics(error) => error.exit(),
-            Self::NoSource => Exit::Usage,
-            Self::NoTopic(_) => Exit::Precondition,
-            Self::Aborted | Self::Enough => Exit::Failed,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::Config(error) => error.cure(),
-            Self::Assemble(error) => error.cure(),
-            Self::Kafka(error) => error.cure(),
-            Self::Registry(error) => error.cure(),
-            Self::Decoding(error) => error.cure(),
-            Self::Topics(error) => error.cure(),
-            Self::NoSource => Some(
-                "-c FILE follows the topics of its EventRouter; --bootstrap-servers SERVERS --topic TOPIC needs no file"
-                    .to_owned(),
+            Self::Config(error) => error.diagnosis(),
+            Self::Assemble(error) => error.diagnosis(),
+            Self::Kafka(error) => error.diagnosis(),
+            Self::Registry(error) => error.diagnosis(),
+            Self::Decoding(error) => error.diagnosis(),
+            Self::Topics(error) => error.diagnosis(),
+            Self::NoSource => Diagnosis::config().with_fix(
+                "-c FILE follows the topics of its EventRouter; --bootstrap-servers SERVERS --topic TOPIC needs no file",
             ),
-            Self::NoTopic(_) => Some(format!(
+            Self::NoTopic(_) => Diagnosis::definite(Exit::Precondition).with_fix(format!(
                 "{} shows those that there are; outboxd makes topics with the first event, where brokers let it",
                 tool_lines::topics("--list")
             )),
-            Self::Aborted | Self::Enough => None,
+            Self::Aborted | Self::Enough => Diagnosis::definite(Exit::Failed),
         }
     }
 }

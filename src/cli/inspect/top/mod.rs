@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::status::instance;
 use crate::cli::shell::time::parse_pause;
 use crate::cli::{asynchronously, fail};
-use crate::error::{Class, Diagnose, Exit, chain};
+use crate::error::{Diagnose, Diagnosis, Exit, chain};
 use crate::http::Instance;
 use crate::telemetry::Overview;
 
@@ -44,17 +44,12 @@ enum TopError {
 }
 
 impl Diagnose for TopError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::NoTerminal => Class::Config,
-            Self::Terminal(_) => Class::Definite,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::NoTerminal => Some("outboxd status --http ADDR --json is for scripts".to_owned()),
-            Self::Terminal(_) => None,
+            Self::NoTerminal => {
+                Diagnosis::config().with_fix("outboxd status --http ADDR --json is for scripts")
+            }
+            Self::Terminal(_) => Diagnosis::definite(Exit::Failed),
         }
     }
 }

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::{fmt, io};
 
 use crate::cli::shell::decoding::DecodingError;
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::outbox::RouteError;
 use crate::verification::MalformedEntry;
 use crate::{kafka, postgres, registry, relay};
@@ -76,74 +76,28 @@ impl fmt::Display for Transforms<'_> {
 }
 
 impl Diagnose for VerifyError {
-    fn class(&self) -> Class {
+    fn diagnosis(&self) -> Diagnosis {
         match self {
-            Self::Relay(error) => error.class(),
-            Self::Postgres(error) => error.class(),
-            Self::Kafka(error) => error.class(),
-            Self::Registry(error) => error.class(),
-            Self::Decoding(error) => error.class(),
-            Self::Usage { .. }
-            | Self::MessagesOnly
-            | Self::NothingIsSent
-            | Self::SharedTopic { .. }
-            | Self::Reshaped { .. }
-            | Self::NoRecord { .. } => Class::Config,
-            Self::Scratch { .. }
-            | Self::Malformed { .. }
-            | Self::TooMuch { .. }
-            | Self::TooManyTopics { .. }
-            | Self::Aborted => Class::Definite,
-        }
-    }
-
-    fn exit(&self) -> Exit {
-        match self {
-            Self::Relay(error) => error.exit(),
-            Self::Postgres(error) => error.exit(),
-            Self::Kafka(error) => error.exit(),
-            Self::Registry(error) => error.exit(),
-            Self::Decoding(error) => error.exit(),
-            Self::Usage { .. }
-            | Self::MessagesOnly
-            | Self::NothingIsSent
-            | Self::SharedTopic { .. }
-            | Self::Reshaped { .. }
-            | Self::NoRecord { .. } => Exit::Usage,
-            // 1 means that rows are missing. Here nothing is known of them.
-            Self::Scratch { .. }
-            | Self::Malformed { .. }
-            | Self::TooMuch { .. }
-            | Self::TooManyTopics { .. }
-            | Self::Aborted => Exit::Precondition,
-        }
-    }
-
-    fn cure(&self) -> Option<String> {
-        match self {
-            Self::Relay(error) => error.cure(),
-            Self::Postgres(error) => error.cure(),
-            Self::Kafka(error) => error.cure(),
-            Self::Registry(error) => error.cure(),
-            Self::Decoding(error) => error.cure(),
-            Self::Usage { cure, .. } => Some(cure.clone()),
-            Self::Scratch { .. } => Some("name a folder with enough space: --scratch DIR".to_owned()),
-            Self::TooMuch { .. } | Self::TooManyTopics { .. } => {
-                Some("look at fewer rows at a time: --since, --until, --sample".to_owned())
+            Self::Relay(error) => error.diagnosis(),
+            Self::Postgres(error) => error.diagnosis(),
+            Self::Kafka(error) => error.diagnosis(),
+            Self::Registry(error) => error.diagnosis(),
+            Self::Decoding(error) => error.diagnosis(),
+            Self::Usage { cure, .. } => Diagnosis::config().with_fix(cure),
+            Self::SharedTopic { .. } => {
+                Diagnosis::config().with_fix("look at one of the tables at a time: -X table.include.list=…")
             }
-            Self::SharedTopic { .. } => Some(
-                "look at one of the tables at a time: -X table.include.list=…".to_owned(),
-            ),
-            Self::Reshaped { .. } => Some(
+            Self::Reshaped { .. } => Diagnosis::config().with_fix(
                 "verify reads values of JsonConverter, or of a converter with a schema registry, whose fields are those of the \
-                 row, as they are without transforms or behind ExtractNewRecordState; see docs/verify.md"
-                    .to_owned(),
+                 row, as they are without transforms or behind ExtractNewRecordState; see docs/verify.md",
             ),
-            Self::MessagesOnly
-            | Self::NothingIsSent
-            | Self::NoRecord { .. }
-            | Self::Malformed { .. }
-            | Self::Aborted => None,
+            Self::MessagesOnly | Self::NothingIsSent | Self::NoRecord { .. } => Diagnosis::config(),
+            // 1 means that rows are missing. Here nothing is known of them.
+            Self::Scratch { .. } => Diagnosis::definite(Exit::Precondition)
+                .with_fix("name a folder with enough space: --scratch DIR"),
+            Self::TooMuch { .. } | Self::TooManyTopics { .. } => Diagnosis::definite(Exit::Precondition)
+                .with_fix("look at fewer rows at a time: --since, --until, --sample"),
+            Self::Malformed { .. } | Self::Aborted => Diagnosis::definite(Exit::Precondition),
         }
     }
 }

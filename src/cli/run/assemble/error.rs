@@ -1,5 +1,5 @@
 use crate::config::ConfigError;
-use crate::error::{Class, Diagnose};
+use crate::error::{Diagnose, Diagnosis};
 use crate::{kafka, key_store, otlp, registry};
 
 /// Reasons why a configuration cannot run.
@@ -26,21 +26,18 @@ impl From<ConfigError> for AssembleError {
 }
 
 impl Diagnose for AssembleError {
-    fn class(&self) -> Class {
-        Class::Config
-    }
-
-    fn cure(&self) -> Option<String> {
+    fn diagnosis(&self) -> Diagnosis {
+        // Before the start every fault is one of the configuration, also one that a session would retry.
+        let of_config = |error: &dyn Diagnose| Diagnosis::config().with_optional_fix(error.cure());
         match self {
-            Self::NoConfiguration => Some(
-                "-c FILE names the connector's JSON or application.properties; outboxd init writes one"
-                    .to_owned(),
+            Self::NoConfiguration => Diagnosis::config().with_fix(
+                "-c FILE names the connector's JSON or application.properties; outboxd init writes one",
             ),
-            Self::Config(error) => error.cure(),
-            Self::KeyStore(error) => error.cure(),
-            Self::Kafka(error) => error.cure(),
-            Self::Registry(error) => error.cure(),
-            Self::Otlp(error) => error.cure(),
+            Self::Config(error) => error.diagnosis(),
+            Self::KeyStore(error) => of_config(error),
+            Self::Kafka(error) => of_config(error),
+            Self::Registry(error) => of_config(error),
+            Self::Otlp(error) => of_config(error),
         }
     }
 }

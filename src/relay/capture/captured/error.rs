@@ -1,4 +1,4 @@
-use crate::error::{Class, Diagnose, Exit};
+use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::outbox::BindError;
 use crate::postgres::{self, Storage, TableVersion};
 
@@ -43,16 +43,8 @@ pub enum Since {
 }
 
 impl Diagnose for CaptureError {
-    fn class(&self) -> Class {
-        Class::Definite
-    }
-
-    fn exit(&self) -> Exit {
-        Exit::Precondition
-    }
-
-    fn cure(&self) -> Option<String> {
-        Some(match self {
+    fn diagnosis(&self) -> Diagnosis {
+        Diagnosis::definite(Exit::Precondition).with_fix(match self {
             Self::Unusable { table, since, source } => {
                 let columns = source.cure().map_or_else(String::new, |cure| format!("{cure}\n"));
                 format!("{columns}{}\n{}", since.explained(), pass_by(table))
