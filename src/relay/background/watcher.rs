@@ -128,21 +128,21 @@ impl SlotWatch {
     }
 
     fn warn(&self, facts: &SlotFacts, report: SlotReport) {
-        let (slot, danger, cure) = (&self.options().name, report.danger.name(), self.cure(facts));
+        let (slot, danger, fix) = (&self.options().name, report.danger.name(), self.cure(facts));
         let wal_status = facts.wal_status.as_deref().unwrap_or("none");
         let (retained_bytes, safe_wal_bytes) = (facts.retained_bytes, facts.safe_wal_bytes);
         let unconfirmed_bytes = unconfirmed_bytes(facts);
         match report.danger {
             SlotDanger::None | SlotDanger::Watch => tracing::warn!(
-                %slot, danger, wal_status, retained_bytes, unconfirmed_bytes, safe_wal_bytes, cure,
+                %slot, danger, wal_status, retained_bytes, unconfirmed_bytes, safe_wal_bytes, fix,
                 "the slot retains much WAL"
             ),
             SlotDanger::Alarm => tracing::error!(
-                %slot, danger, wal_status, retained_bytes, unconfirmed_bytes, safe_wal_bytes, cure,
+                %slot, danger, wal_status, retained_bytes, unconfirmed_bytes, safe_wal_bytes, fix,
                 "the slot retains most of the allowed WAL"
             ),
             SlotDanger::Unreserved => tracing::error!(
-                %slot, danger, wal_status, retained_bytes, unconfirmed_bytes, safe_wal_bytes, cure,
+                %slot, danger, wal_status, retained_bytes, unconfirmed_bytes, safe_wal_bytes, fix,
                 "the slot may be lost at the next checkpoint, with every unsent event"
             ),
             SlotDanger::Lost => tracing::error!(%slot, danger, wal_status, "the slot is lost"),
