@@ -81,7 +81,7 @@ pub trait Diagnose: Error {
     }
 
     /// Returns the fix, as sentences or as a command that can be copied.
-    fn cure(&self) -> Option<String> {
+    fn fix(&self) -> Option<String> {
         self.diagnosis().fix
     }
 }
@@ -144,9 +144,9 @@ pub fn report(error: &dyn Diagnose) -> String {
     for cause in causes(error) {
         text.push_str(&format!("\n  because: {cause}"));
     }
-    if let Some(cure) = error.cure() {
+    if let Some(fix) = error.fix() {
         text.push_str("\n  to fix: ");
-        text.push_str(&cure.replace('\n', "\n          "));
+        text.push_str(&fix.replace('\n', "\n          "));
     }
     text
 }

@@ -78,7 +78,7 @@ pub(crate) enum PassError {
 
 impl PassError {
     /// Returns the fix, if the problem is one of columns.
-    pub(crate) fn cure(&self) -> Option<&str> {
+    pub(crate) fn fix(&self) -> Option<&str> {
         match self {
             Self::Lacking { alter, .. } => Some(alter),
             Self::Postgres(_) | Self::Archive(_) | Self::Parquet(..) | Self::Changed => None,

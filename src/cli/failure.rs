@@ -46,7 +46,7 @@ pub(super) fn fail(error: &dyn Diagnose) -> Exit {
     if logs_json && tracing::enabled!(tracing::Level::ERROR) {
         let because = causes(error).map(ToString::to_string).reduce(|all, cause| format!("{all}: {cause}"));
         let (class, code) = (error.class().name(), exit.code());
-        tracing::error!(because, fix = error.cure(), class, code, exit_code = code, "{error}");
+        tracing::error!(because, fix = error.fix(), class, code, exit_code = code, "{error}");
         return exit;
     }
     // A filter that hides errors, or a log that cannot start, hides no reason for an end.
@@ -71,7 +71,7 @@ fn object(error: &dyn Diagnose, exit: Exit) -> Value {
     let because: Vec<_> = causes(error).map(ToString::to_string).collect();
     let class = error.class().name();
     json!({
-        "error": error.to_string(), "because": because, "fix": error.cure(), "class": class, "code": exit.code(),
+        "error": error.to_string(), "because": because, "fix": error.fix(), "class": class, "code": exit.code(),
     })
 }
 
@@ -92,9 +92,9 @@ mod tests {
     fn a_script_has_the_error_its_fix_and_the_exit_code() {
         let error = AssembleError::NoConfiguration;
         let expected = json!({
-            "error": error.to_string(), "because": [], "fix": error.cure(), "class": "configuration", "code": 2,
+            "error": error.to_string(), "because": [], "fix": error.fix(), "class": "configuration", "code": 2,
         });
-        assert!(error.cure().is_some());
+        assert!(error.fix().is_some());
         assert_eq!(object(&error, error.exit()), expected);
     }
 

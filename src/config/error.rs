@@ -66,9 +66,9 @@ impl std::error::Error for ConfigError {
 
 impl Diagnose for ConfigError {
     fn diagnosis(&self) -> Diagnosis {
-        let mut cures: Vec<_> = self.problems().filter_map(Problem::cure).collect();
-        cures.dedup();
-        let joined = (!cures.is_empty()).then(|| cures.join("\n"));
+        let mut fixes: Vec<_> = self.problems().filter_map(Problem::fix).collect();
+        fixes.dedup();
+        let joined = (!fixes.is_empty()).then(|| fixes.join("\n"));
         Diagnosis::config().with_optional_fix(joined)
     }
 }
@@ -164,7 +164,7 @@ pub(crate) enum Problem {
         /// Cause.
         reason: String,
         /// Fix.
-        cure: String,
+        fix: String,
     },
     /// A required key that is not set.
     #[error("{key} is missing: {reason}")]
@@ -241,8 +241,8 @@ impl Problem {
         Self::InvalidValue { said: setting.into(), allowed: allowed.into() }
     }
 
-    pub(super) fn refused(setting: &Setting, reason: impl Into<String>, cure: impl Into<String>) -> Self {
-        Self::Refused { said: setting.into(), reason: reason.into(), cure: cure.into() }
+    pub(super) fn refused(setting: &Setting, reason: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::Refused { said: setting.into(), reason: reason.into(), fix: fix.into() }
     }
 
     pub(super) fn unknown(setting: &Setting, nearest: Option<String>) -> Self {
@@ -251,7 +251,7 @@ impl Problem {
 
     /// Returns the fix, if one is known.
     #[must_use]
-    pub(crate) fn cure(&self) -> Option<String> {
+    pub(crate) fn fix(&self) -> Option<String> {
         match self {
             Self::UnknownKey { said, nearest } if is_ours(&said.key) => meant(nearest.as_deref()),
             Self::UnknownKey { said, nearest } => {
@@ -262,7 +262,7 @@ impl Problem {
                 })
             }
             Self::UnknownVariable { nearest, .. } => meant(nearest.as_deref()),
-            Self::Refused { cure, .. } => Some(cure.clone()),
+            Self::Refused { fix, .. } => Some(fix.clone()),
             Self::Missing { lines, .. } => Some(format!("add\n  {}", lines.replace('\n', "\n  "))),
             Self::Override(_) => Some("-X slot.name=outbox".to_owned()),
             Self::Unreadable { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
@@ -275,13 +275,13 @@ impl Problem {
                 Some("render the template first: helm template CHART > FILE".to_owned())
             }
             Self::Yaml { .. } => Some("correct the file at that place".to_owned()),
-            Self::Document { source, .. } => source.cure.clone(),
+            Self::Document { source, .. } => source.fix.clone(),
             Self::Connectors { path, names, .. } => {
                 let name = names.iter().find(|name| !name.is_empty())?;
                 Some(format!("-c '{}#{name}'", path.display()))
             }
             Self::Unreadable { .. } | Self::Properties { .. } | Self::InvalidValue { .. } => None,
-            Self::Placeholder { source, .. } => source.cure(),
+            Self::Placeholder { source, .. } => source.fix(),
         }
     }
 }

@@ -356,10 +356,10 @@ fn every_mistake_is_reported_at_once_with_its_fix() {
     let error =
         complete_and(&["slot.nam=a", "slot.name=B", "database.port=x", "errors.tolerance=some"]).unwrap_err();
     assert_eq!(error.problems().count(), 4, "{error}");
-    let cure = error.cure().unwrap();
-    assert!(cure.contains("did you mean slot.name?") && error.to_string().contains("none, all"), "{cure}");
+    let fix = error.fix().unwrap();
+    assert!(fix.contains("did you mean slot.name?") && error.to_string().contains("none, all"), "{fix}");
     let empty = Config::load(&Sources::default()).unwrap_err();
-    assert!(empty.cure().unwrap().contains("database.hostname="));
+    assert!(empty.fix().unwrap().contains("database.hostname="));
 }
 
 #[test]

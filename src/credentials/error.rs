@@ -81,7 +81,7 @@ pub enum Error {
 
 impl Error {
     /// Returns what to do about it.
-    pub(crate) fn cure(&self) -> String {
+    pub(crate) fn fix(&self) -> String {
         match self {
             Self::Unreadable { option, .. } => {
                 format!("see that the file which {option} names is there and can be read by outboxd's user")
@@ -101,7 +101,7 @@ impl Error {
             Self::Iam { .. } => "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the pod or the instance a role; \
                                  to see which identity counts: aws sts get-caller-identity"
                 .to_owned(),
-            Self::Identity { source, .. } => source.cure(),
+            Self::Identity { source, .. } => source.fix(),
             Self::Expired { option } => {
                 format!("see that the clocks of this machine and of {option} agree")
             }

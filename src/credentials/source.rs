@@ -394,7 +394,7 @@ mod tests {
             for (script, limit_ms, expected) in cases {
                 let error = command(script, limit_ms).fetch(&target()).await.unwrap_err();
                 assert_eq!(error.to_string(), expected, "{script}");
-                assert!(!error.cure().contains("s3cret"));
+                assert!(!error.fix().contains("s3cret"));
             }
             let absent = Command::parse("/no/such/program s3cret").unwrap();
             let source = Source::command("the.command", absent);

@@ -224,9 +224,9 @@ impl Diagnose for Error {
                 Diagnosis::config().with_fix("see the producer.* and rdkafka.* keys of the configuration")
             }
             Self::Unreachable { reason, .. } => {
-                Diagnosis::transient(Exit::KafkaUnreachable).with_fix(unreachable_cure(reason))
+                Diagnosis::transient(Exit::KafkaUnreachable).with_fix(unreachable_fix(reason))
             }
-            Self::Rejected(rejection) => Diagnosis::definite(Exit::Row).with_optional_fix(rejection.cure()),
+            Self::Rejected(rejection) => Diagnosis::definite(Exit::Row).with_optional_fix(rejection.fix()),
             Self::Unwritten(_) => Diagnosis::transient(Exit::Failed).with_fix(
                 "nothing is lost: start outboxd again, and it sends again what was not written. \
                  If the error returns, check whether a topic is being deleted, and read the brokers' logs",
@@ -267,10 +267,10 @@ impl Diagnose for Error {
                 )
             }
             Self::TopicCreation { fault: CreationFault::Settings, group, topic, .. } => {
-                Diagnosis::definite(Exit::Precondition).with_fix(creation_cure(group, topic))
+                Diagnosis::definite(Exit::Precondition).with_fix(creation_fix(group, topic))
             }
             Self::TopicCreation { fault: CreationFault::Passing, group, topic, .. } => {
-                Diagnosis::transient(Exit::KafkaUnreachable).with_fix(creation_cure(group, topic))
+                Diagnosis::transient(Exit::KafkaUnreachable).with_fix(creation_fix(group, topic))
             }
             Self::Undecided { .. } => Diagnosis::transient(Exit::KafkaUnreachable).with_fix(
                 "the brokers abort it when it is older than its producer's transaction.timeout.ms. If \
@@ -291,24 +291,24 @@ impl Diagnose for Error {
                 tool_lines::allow(&["Read", "Write", "Describe"], &format!("--topic {topic}"))
             )),
             Self::Unread { topic, forbidden: true, .. } => {
-                Diagnosis::definite(Exit::Precondition).with_fix(reading_cure(topic))
+                Diagnosis::definite(Exit::Precondition).with_fix(reading_fix(topic))
             }
             Self::Unread { forbidden: false, .. } => Diagnosis::transient(Exit::KafkaUnreachable),
             Self::TopicTail { topic, .. } => {
-                Diagnosis::transient(Exit::KafkaUnreachable).with_fix(reading_cure(topic))
+                Diagnosis::transient(Exit::KafkaUnreachable).with_fix(reading_fix(topic))
             }
         }
     }
 }
 
-fn creation_cure(group: &str, topic: &str) -> String {
+fn creation_fix(group: &str, topic: &str) -> String {
     format!(
         "correct the keys topic.creation.{group}.*, or make the topic yourself: {}",
         tool_lines::topics(&format!("--create --topic {topic}"))
     )
 }
 
-fn reading_cure(topic: &str) -> String {
+fn reading_fix(topic: &str) -> String {
     format!("{}, if the brokers use ACLs", tool_lines::allow(&["Read"], &format!("--topic {topic}")))
 }
 
@@ -337,7 +337,7 @@ fn plain(reason: &str) -> String {
     reason.replace("/bootstrap: ", ": ").replace("ipv4#", "").replace("ipv6#", "")
 }
 
-fn unreachable_cure(reason: &str) -> &'static str {
+fn unreachable_fix(reason: &str) -> &'static str {
     let says = |word: &str| reason.to_ascii_lowercase().contains(word);
     if says("outboxd.kafka.token.command") {
         "run the command of outboxd.kafka.token.command as outboxd's user: it must print a token; its stderr is in the log of outboxd"
@@ -391,7 +391,7 @@ mod tests {
     fn a_topic_that_is_slow_is_not_blamed_on_rights() {
         let error = |fault| {
             let (topic, reason) = ("positions".to_owned(), "timed out".to_owned());
-            Error::PositionTopic { doing: "written", topic, reason, fault }.cure().unwrap_or_default()
+            Error::PositionTopic { doing: "written", topic, reason, fault }.fix().unwrap_or_default()
         };
         assert!(error(TopicFault::Passing).contains(" --describe --topic positions "));
         assert!(error(TopicFault::Refused).contains("kafka-acls.sh"));

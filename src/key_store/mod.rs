@@ -169,10 +169,10 @@ mod tests {
             (b"", None, "no certificate", "authorities"),
             (b"certificates", None, "no certificate", "authorities"),
         ];
-        for (content, password, said, cure) in cases {
+        for (content, password, said, fix) in cases {
             let error = read(content, password).unwrap_err();
             let told = crate::error::report(&error);
-            assert!(told.contains(said) && error.cure().unwrap().contains(cure), "{told}");
+            assert!(told.contains(said) && error.fix().unwrap().contains(fix), "{told}");
             assert!(told.contains("ssl.truststore.location=") && !told.contains("hunter"), "{told}");
         }
     }

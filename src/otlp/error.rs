@@ -79,8 +79,8 @@ mod tests {
     #[test]
     fn only_who_is_no_receiver_of_spans_is_said_to_have_another_port() {
         let is_about_the_port = |status| {
-            let cure = Error::Refused { endpoint: "http://collector".to_owned(), status }.cure();
-            cure.is_some_and(|cure| cure.contains("port"))
+            let fix = Error::Refused { endpoint: "http://collector".to_owned(), status }.fix();
+            fix.is_some_and(|fix| fix.contains("port"))
         };
         assert!([404, 405, 415].into_iter().all(is_about_the_port));
         assert!(![400, 401, 403, 413, 429, 500, 503].into_iter().any(is_about_the_port));

@@ -190,7 +190,7 @@ impl LastReport {
         if is_due(&mut self.failed_at) {
             tracing::warn!(
                 error = chain(error),
-                fix = error.cure(),
+                fix = error.fix(),
                 "spans were not exported; events are not affected"
             );
         }

@@ -277,7 +277,7 @@ mod tests {
                 error.to_string().contains(variable) && !error.to_string().contains("hunter2"),
                 "{error}"
             );
-            assert_eq!(crate::error::Diagnose::cure(&error), Some(format!("{variable}={instead}")));
+            assert_eq!(crate::error::Diagnose::fix(&error), Some(format!("{variable}={instead}")));
         }
     }
 }

@@ -245,7 +245,7 @@ impl Diagnose for RouteError {
             }
             Self::Unfit(error) => {
                 "give the EventRouter a predicate that leaves the table out".to_owned()
-                    + &error.cure().map_or_else(String::new, |cure| format!(", or\n{cure}"))
+                    + &error.fix().map_or_else(String::new, |fix| format!(", or\n{fix}"))
             }
             Self::Reselect { .. } => "reselect.error.handling.mode=warn sends the row as it came".to_owned(),
             Self::ShortRow { .. }
@@ -268,9 +268,9 @@ const TOLERATE: &str = "errors.tolerance=all skips such rows, and counts and log
 
 impl Diagnose for BindError {
     fn diagnosis(&self) -> Diagnosis {
-        let cures: Vec<String> =
-            self.problems.iter().filter_map(|problem| problem.cure(&self.prefix)).collect();
-        let joined = (!cures.is_empty()).then(|| cures.join("\n"));
+        let fixes: Vec<String> =
+            self.problems.iter().filter_map(|problem| problem.fix(&self.prefix)).collect();
+        let joined = (!fixes.is_empty()).then(|| fixes.join("\n"));
         Diagnosis::definite(Exit::Precondition).with_optional_fix(joined)
     }
 }
@@ -288,7 +288,7 @@ impl BindProblem {
         }
     }
 
-    fn cure(&self, prefix: &str) -> Option<String> {
+    fn fix(&self, prefix: &str) -> Option<String> {
         match self {
             Self::Missing { option, nearest, .. } if option.starts_with("table.fields.additional") => {
                 let columns = nearest.join(", ");

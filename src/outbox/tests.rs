@@ -77,7 +77,7 @@ fn check(case: &Map<String, Json>) {
             let error = routed.unwrap_err();
             assert!(error.to_string().contains(reason.as_str().unwrap()), "{error}");
             assert_eq!(error.exit(), Exit::Row);
-            assert!(error.cure().is_some());
+            assert!(error.fix().is_some());
         }
         None => compare(&routed.unwrap(), &table, case["record"].as_object().unwrap()),
     }
@@ -175,8 +175,8 @@ fn the_nearest_column_is_suggested() {
     let columns = columns(&Map::new());
     let router = router(&config(&[("table.field.event.key", "agregateid")]));
     let error = router.bind(&relation(&columns), &columns).unwrap_err();
-    let cure = error.cure().unwrap();
-    assert!(cure.starts_with("table.field.event.key=aggregateid "), "{cure}");
+    let fix = error.fix().unwrap();
+    assert!(fix.starts_with("table.field.event.key=aggregateid "), "{fix}");
 }
 
 #[test]

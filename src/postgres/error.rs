@@ -3,7 +3,7 @@ use std::io;
 
 use super::catalog::grants::hiding_table;
 use super::connections::credential::refuses_credential;
-use super::cures::{forbidden_table, login_cure, sqlstate_cure};
+use super::fixes::{forbidden_table, login_fix, sqlstate_fix};
 use super::sqlstate::{Verdict, verdict};
 use crate::credentials;
 use crate::error::{Diagnose, Diagnosis, Exit};
@@ -158,7 +158,7 @@ pub enum Error {
         /// Missing object or setting, with the user's names.
         problem: String,
         /// Statement or setting to apply.
-        cure: String,
+        fix: String,
     },
     /// Rows of captured tables are not in the stream, or may not be. This is remembered until the operator
     /// has acted.
@@ -167,7 +167,7 @@ pub enum Error {
         /// Reason, with the user's names.
         problem: String,
         /// Statement or setting to apply.
-        cure: String,
+        fix: String,
     },
     /// The server is in recovery, and `read.only` does not allow that.
     #[error("this PostgreSQL is a standby (pg_is_in_recovery)")]
@@ -194,7 +194,7 @@ pub enum Error {
         /// Why.
         reason: String,
         /// Fix.
-        cure: String,
+        fix: String,
     },
 }
 
@@ -251,14 +251,14 @@ impl Diagnose for Error {
                  database.hostname to be a name in the certificate",
             ),
             Self::Login { user, renewable: Some(option), .. } => {
-                Diagnosis::transient(Exit::PostgresUnreachable).with_fix(renewable_cure(user, option))
+                Diagnosis::transient(Exit::PostgresUnreachable).with_fix(renewable_fix(user, option))
             }
             Self::Login { user, database, source, .. } => {
                 let (class, exit) = (verdict(&source.code).class(), Exit::PostgresUnreachable);
-                Diagnosis { class, exit, fix: Some(login_cure(user, database, source)) }
+                Diagnosis { class, exit, fix: Some(login_fix(user, database, source)) }
             }
             Self::Credential { source, .. } => {
-                Diagnosis::transient(Exit::PostgresUnreachable).with_fix(source.cure())
+                Diagnosis::transient(Exit::PostgresUnreachable).with_fix(source.fix())
             }
             Self::PasswordMissing { .. } => Diagnosis::definite(Exit::PostgresUnreachable).with_fix(
                 "set database.password, for instance as ${env:PGPASSWORD} or ${file:/run/secrets/db:password}",
@@ -270,7 +270,7 @@ impl Diagnose for Error {
                     true => Exit::Precondition,
                     false => Exit::PostgresUnreachable,
                 };
-                Diagnosis { class: verdict.class(), exit, fix: server_cure(doing, source) }
+                Diagnosis { class: verdict.class(), exit, fix: server_fix(doing, source) }
             }
             Self::Sql { .. } | Self::Timeout { .. } | Self::Broken { .. } | Self::Promoted => {
                 Diagnosis::transient(Exit::PostgresUnreachable)
@@ -283,13 +283,13 @@ impl Diagnose for Error {
                 "on the standby, SELECT pg_last_wal_replay_lsn(); must advance: check that it receives \
                  WAL from the primary. If it was restored from a backup, it is another server than the one that was read",
             ),
-            Self::Precondition { cure, .. } | Self::Unpublished { cure, .. } => {
-                Diagnosis::definite(Exit::Precondition).with_fix(cure)
+            Self::Precondition { fix, .. } | Self::Unpublished { fix, .. } => {
+                Diagnosis::definite(Exit::Precondition).with_fix(fix)
             }
             Self::SlotActive(holder) => {
-                Diagnosis::transient(Exit::Precondition).with_fix(slot_active_cure(holder))
+                Diagnosis::transient(Exit::Precondition).with_fix(slot_active_fix(holder))
             }
-            Self::SlotLost { cure, .. } => Diagnosis::definite(Exit::SlotLost).with_fix(cure),
+            Self::SlotLost { fix, .. } => Diagnosis::definite(Exit::SlotLost).with_fix(fix),
             Self::Frame { source: FrameError::TooLong { .. }, .. } => Diagnosis::transient(Exit::Failed)
                 .with_fix("raise outboxd.message.max.bytes if a row is really that large"),
             // A proxy or a flipped bit may be the cause: one fresh connection shows it.
@@ -301,7 +301,7 @@ impl Diagnose for Error {
 }
 
 /// Returns the fix for a login that was refused with a credential of a source that may return another one.
-fn renewable_cure(user: &str, option: &str) -> String {
+fn renewable_fix(user: &str, option: &str) -> String {
     match option {
         "outboxd.database.auth" => format!(
             "GRANT rds_iam TO \"{user}\"; and allow the AWS identity rds-db:connect on \
@@ -324,9 +324,9 @@ fn renewable_cure(user: &str, option: &str) -> String {
 }
 
 /// Returns the fix for a statement that the server refused.
-fn server_cure(doing: &str, refusal: &ServerError) -> Option<String> {
+fn server_fix(doing: &str, refusal: &ServerError) -> Option<String> {
     if doing == STREAMING && refusal.code == "42704" {
-        return Some(NO_PUBLICATION_CURE.to_owned());
+        return Some(NO_PUBLICATION_FIX.to_owned());
     }
     if let Some(table) = hiding_table(refusal) {
         return Some(format!(
@@ -340,10 +340,10 @@ fn server_cure(doing: &str, refusal: &ServerError) -> Option<String> {
              ROLE; sql/role.sql lists all that outboxd needs"
         ));
     }
-    sqlstate_cure(&refusal.code)
+    sqlstate_fix(&refusal.code)
 }
 
-fn slot_active_cure(holder: &SlotHolder) -> String {
+fn slot_active_fix(holder: &SlotHolder) -> String {
     if holder.other.is_some() {
         return "give this service a slot.name and a publication.name of its own; if it must be another instance of that one, \
                 give both the same configuration, and stop all instances before changing it"
@@ -360,7 +360,7 @@ fn slot_active_cure(holder: &SlotHolder) -> String {
 pub(super) const STREAMING: &str = "streaming";
 
 /// The server decodes by the catalog as it was when a row was written, so that a publication made later does not help.
-pub(super) const NO_PUBLICATION_CURE: &str = "the rows written since are not in the stream, and never will \
+pub(super) const NO_PUBLICATION_FIX: &str = "the rows written since are not in the stream, and never will \
                                               be: create the publication again, move the slot past them \
                                               with SELECT end_lsn FROM pg_replication_slot_advance('…', \
                                               pg_current_wal_lsn()), start once with -X \
@@ -387,7 +387,7 @@ fn severity(refusal: &tokio_postgres::error::DbError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Class::{self, Definite, Transient};
+    use crate::error::Class::{Definite, Transient};
 
     /// Refusals in the server's own words, and what becomes of them.
     const REFUSALS: &str = include_str!("cases/refusals.tsv");
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn what_the_server_refuses_is_tried_again_or_reported_with_its_fix() {
         for line in REFUSALS.lines().skip(1) {
-            let [doing, code, message, class, exit, cure] = line.split('\t').collect::<Vec<_>>()[..] else {
+            let [doing, code, message, class, exit, fix] = line.split('\t').collect::<Vec<_>>()[..] else {
                 panic!("{line}");
             };
             let source = Box::new(ServerError {
@@ -417,8 +417,8 @@ mod tests {
             let expected = if class == "transient" { Transient } else { Definite };
             assert_eq!(error.class(), expected, "{line}");
             assert_eq!(error.exit().code().to_string(), exit, "{line}");
-            let told = error.cure().unwrap_or_default();
-            assert!(told.contains(cure) && told.is_empty() == cure.is_empty(), "{line}: {told}");
+            let told = error.fix().unwrap_or_default();
+            assert!(told.contains(fix) && told.is_empty() == fix.is_empty(), "{line}: {told}");
         }
     }
 }

@@ -2,8 +2,8 @@
 
 mod catalog;
 mod connections;
-mod cures;
 mod error;
+mod fixes;
 mod options;
 mod slot;
 mod snapshot;

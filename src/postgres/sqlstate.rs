@@ -127,8 +127,8 @@ impl Error {
         let seconds = DOUBT_LASTS.as_secs();
         Self::Precondition {
             problem: format!("{}: for {seconds} s each attempt has failed like this", chain(self)),
-            cure: self
-                .cure()
+            fix: self
+                .fix()
                 .unwrap_or_else(|| "see the log of PostgreSQL for the reason, then start again".to_owned()),
         }
     }

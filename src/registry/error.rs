@@ -49,7 +49,7 @@ pub enum Error {
         /// Its own words.
         reason: String,
         /// Setting to change.
-        cure: String,
+        fix: String,
         /// The option of a source that may return other credentials soon.
         renewable: Option<String>,
     },
@@ -64,7 +64,7 @@ pub enum Error {
         /// Its own words.
         reason: String,
         /// Setting to change, or command to run.
-        cure: String,
+        fix: String,
     },
     /// The schema contradicts the subject's compatibility rule.
     #[error("the schema registry refuses the schema of subject {subject} as incompatible: {reason}")]
@@ -82,7 +82,7 @@ pub enum Error {
         /// Its own words.
         reason: String,
         /// Setting to change.
-        cure: &'static str,
+        fix: &'static str,
     },
     /// `use.latest.version`: the latest version is not what the rows are.
     #[error("the latest schema of subject {subject} does not match the rows")]
@@ -124,7 +124,7 @@ impl Diagnose for Error {
                 Diagnosis::transient(Exit::Failed).with_fix("start it, or correct its URL")
             }
             Self::Unavailable { .. } => Diagnosis::transient(Exit::Failed),
-            Self::Credentials(error) => Diagnosis::transient(Exit::Failed).with_fix(error.cure()),
+            Self::Credentials(error) => Diagnosis::transient(Exit::Failed).with_fix(error.fix()),
             Self::KeyStore(error) => error.diagnosis(),
             Self::Certificates { option, .. } => {
                 Diagnosis::config().with_fix(format!("correct {option}: it must have certificates in PEM"))
@@ -134,13 +134,13 @@ impl Diagnose for Error {
                     "let {option} return credentials that the registry accepts: it is asked again at each attempt"
                 ))
             }
-            Self::Denied { cure, .. } => Diagnosis::definite(Exit::Precondition).with_fix(cure),
-            Self::NotRegistered { cure, .. } => Diagnosis::definite(Exit::Row).with_fix(cure),
+            Self::Denied { fix, .. } => Diagnosis::definite(Exit::Precondition).with_fix(fix),
+            Self::NotRegistered { fix, .. } => Diagnosis::definite(Exit::Row).with_fix(fix),
             Self::Incompatible { subject, .. } => Diagnosis::definite(Exit::Row).with_fix(format!(
                 "make the change of the outbox compatible, or loosen the subject's rule: PUT /config/{subject} with \
                  {{\"compatibility\":\"NONE\"}}"
             )),
-            Self::Invalid { cure, .. } => Diagnosis::definite(Exit::Row).with_fix(*cure),
+            Self::Invalid { fix, .. } => Diagnosis::definite(Exit::Row).with_fix(*fix),
             Self::OtherForm { subject } => Diagnosis::definite(Exit::Row).with_fix(format!(
                 "register the schema of the rows as the latest version of {subject}, or remove \
                  use.latest.version"

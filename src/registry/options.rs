@@ -123,13 +123,13 @@ impl Options {
         if known.contains(&option) || option.strip_prefix(PREFIX).is_some_and(is_login) {
             return Ok(());
         }
-        let cure = match closest(option, known.into_iter().map(str::to_owned)) {
+        let fix = match closest(option, known.into_iter().map(str::to_owned)) {
             Some(nearest) => format!("did you mean {}.{nearest}?", converter.key),
             None => "remove it".to_owned(),
         };
         let name = converter.name();
         let reason =
-            format!("outboxd's {name} has no such option, and without it the records could be wrong; {cure}");
+            format!("outboxd's {name} has no such option, and without it the records could be wrong; {fix}");
         Err(OptionError::new(key, value, reason))
     }
 }

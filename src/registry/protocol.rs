@@ -112,10 +112,10 @@ impl Answer {
         match status {
             200..=299 => Ok(()),
             404 if self.is_of_the_registry() => {
-                Err(Error::NotRegistered { subject, reason, cure: cure(options) })
+                Err(Error::NotRegistered { subject, reason, fix: fix(options) })
             }
             409 => Err(Error::Incompatible { subject, reason }),
-            422 => Err(Error::Invalid { subject, reason, cure: cure_of_invalid(*kind) }),
+            422 => Err(Error::Invalid { subject, reason, fix: fix_of_invalid(*kind) }),
             _ => Err(self.general(options, address)),
         }
     }
@@ -123,9 +123,7 @@ impl Answer {
     fn general(&self, options: &Options, address: String) -> Error {
         let (status, reason) = (self.status, self.reason());
         match status {
-            401 | 403 => {
-                Error::Denied { address, status, reason, cure: options.login_cure(), renewable: None }
-            }
+            401 | 403 => Error::Denied { address, status, reason, fix: options.login_fix(), renewable: None },
             408 | 425 | 429 | 500..=599 => Error::Unavailable { address, status, reason },
             _ => self.unexpected(&address),
         }
@@ -161,7 +159,7 @@ fn schema_body(registration: &Registration) -> Value {
     }
 }
 
-const fn cure_of_invalid(kind: SchemaType) -> &'static str {
+const fn fix_of_invalid(kind: SchemaType) -> &'static str {
     match kind {
         SchemaType::Avro => {
             "to change names that Avro does not allow, set scrub.invalid.names=true or \
@@ -175,7 +173,7 @@ const fn cure_of_invalid(kind: SchemaType) -> &'static str {
     }
 }
 
-fn cure(options: &Options) -> String {
+fn fix(options: &Options) -> String {
     let converter = &options.converter;
     match options.lookup {
         Lookup::Latest => format!("register a first version, or set {converter}.auto.register.schemas=true"),

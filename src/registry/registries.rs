@@ -90,7 +90,7 @@ impl Options {
     }
 
     /// Returns how to set credentials.
-    pub(super) fn login_cure(&self) -> String {
+    pub(super) fn login_fix(&self) -> String {
         let converter = &self.converter;
         if converter == COMMAND_LINE {
             return format!(

@@ -135,7 +135,7 @@ fn how_to_log_in_is_read_where_the_registry_was_named() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let asked = runtime.block_on(registries.unwrap().schema(Side::Value, SchemaId(1)));
         serving.join().unwrap();
-        asked.unwrap_err().cure().unwrap()
+        asked.unwrap_err().fix().unwrap()
     };
     assert!(told(true).starts_with("set value.converter.basic.auth.credentials.source=USER_INFO and "));
     assert!(told(false).starts_with("--schema-registry https://USER:PASSWORD@HOST:PORT"));
@@ -195,7 +195,7 @@ fn refused_credentials_are_waited_for_only_where_others_may_come() {
     let error = ask_as(login("me:a", Some(behind)), &[REFUSED]).0.unwrap_err();
     assert_eq!(error.class(), Class::Transient);
     assert_eq!(
-        error.cure().unwrap(),
+        error.fix().unwrap(),
         format!(
             "let {OPTION} return credentials that the registry accepts: it is asked again at each attempt"
         )

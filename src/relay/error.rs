@@ -260,11 +260,11 @@ impl Diagnose for Error {
             Self::Registry(error) => error.diagnosis(),
             Self::Bind(error) => error.diagnosis(),
             Self::Capture(error) => error.diagnosis(),
-            Self::Row { source, .. } => Diagnosis::definite(Exit::Row).with_optional_fix(source.cure()),
-            Self::Message { source, .. } => Diagnosis::definite(Exit::Row).with_optional_fix(source.cure()),
-            Self::Refused { source, .. } => Diagnosis::definite(Exit::Row).with_optional_fix(source.cure()),
-            Self::Condemned { source, .. } => Diagnosis::transient(Exit::Row).with_optional_fix(source.cure()),
-            Self::Heartbeat(source) => Diagnosis::definite(Exit::Failed).with_optional_fix(source.cure()),
+            Self::Row { source, .. } => Diagnosis::definite(Exit::Row).with_optional_fix(source.fix()),
+            Self::Message { source, .. } => Diagnosis::definite(Exit::Row).with_optional_fix(source.fix()),
+            Self::Refused { source, .. } => Diagnosis::definite(Exit::Row).with_optional_fix(source.fix()),
+            Self::Condemned { source, .. } => Diagnosis::transient(Exit::Row).with_optional_fix(source.fix()),
+            Self::Heartbeat(source) => Diagnosis::definite(Exit::Failed).with_optional_fix(source.fix()),
             Self::HeldKeysFull { .. } => Diagnosis::definite(Exit::Row).with_fix(
                 "something is wrong with many events: see the log and the dead-letter topic. Raise \
                  outboxd.deadletterqueue.keys.max for more keys; a restart unblocks them all, and their later \
@@ -290,7 +290,7 @@ impl Diagnose for Error {
                  slot stands",
             ),
             Self::OtherHistory { accept, .. } => {
-                Diagnosis::definite(Exit::SlotLost).with_fix(other_history_cure(*accept))
+                Diagnosis::definite(Exit::SlotLost).with_fix(other_history_fix(*accept))
             }
             Self::NoPosition { topic, .. } => Diagnosis::definite(Exit::Precondition).with_fix(format!(
                 "if another program writes to {topic}, set outboxd.position.topic to another topic. If a newer version of \
@@ -328,7 +328,7 @@ impl Diagnose for Error {
     }
 }
 
-fn other_history_cure(accept: Option<Lsn>) -> String {
+fn other_history_fix(accept: Option<Lsn>) -> String {
     let restart = match accept {
         Some(lsn) => format!(
             "start with -X outboxd.position.accept={lsn}: outboxd then relies on the slot that it finds there"

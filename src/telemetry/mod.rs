@@ -42,5 +42,5 @@ pub use status::{Limits, Phase, Status};
 pub(crate) use status_line::StatusLine;
 
 /// Fix when Kafka does not acknowledge.
-pub(crate) const UNACKNOWLEDGED_CURE: &str =
+pub(crate) const UNACKNOWLEDGED_FIX: &str =
     "check that Kafka accepts records; until then the slot retains WAL on the server's disk";

@@ -40,7 +40,7 @@ static PATTERNS: LazyLock<[Regex; 3]> = LazyLock::new(|| [STATEMENT, COMMAND, TO
 static SETTINGS: LazyLock<Regex> = LazyLock::new(|| regex(SETTING));
 static TOOL_LINES: LazyLock<Regex> = LazyLock::new(|| regex(TOOL_LINE));
 static LITERALS: LazyLock<Regex> = LazyLock::new(|| regex(LITERAL));
-static FIX_WORDS: LazyLock<Regex> = LazyLock::new(|| regex("(?i)cure|fix|diagnosis|tool_lines::"));
+static FIX_WORDS: LazyLock<Regex> = LazyLock::new(|| regex("(?i)fix|diagnosis|tool_lines::"));
 /// Words of a literal that make it a fix wherever it is.
 static SPOKEN: LazyLock<Regex> = LazyLock::new(|| {
     regex("fix: |n the standby|as a superuser: |as the owner |pg_terminate_backend|ROLLBACK PREPARED")
@@ -76,7 +76,7 @@ fn every_printed_fix_has_a_test_or_a_reason() {
 #[test]
 fn fixes_are_found_where_they_are_printed() {
     let text = r#"
-fn cure(&self) -> String {
+fn fix(&self) -> String {
     // outboxd slot drop -c FILE
     let line = tool_lines::set_property(topic, "cleanup.policy=compact");
     format!("as a superuser: ALTER ROLE \"{user}\" REPLICATION;\n\

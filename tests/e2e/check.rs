@@ -190,8 +190,8 @@ fn a_slot_that_was_moved_is_reported_before_the_start() {
     db.execute("CREATE TABLE other (n int)");
     db.query("SELECT pg_replication_slot_advance($1::text::name, pg_current_wal_lsn())::text", &[&db.name()]);
     let report = Report::of(&config);
-    let cure = report.find("PG045", "failure")["fix"].as_str().unwrap();
-    assert!(cure.contains("outboxd.position.accept="), "{cure}");
+    let fix = report.find("PG045", "failure")["fix"].as_str().unwrap();
+    assert!(fix.contains("outboxd.position.accept="), "{fix}");
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn generated_columns_that_no_stream_has_are_reported() {
     };
     assert!(told(&report, "b").unwrap().contains("column.exclude.list"));
     db.execute(&told(&report, "a").unwrap());
-    assert_eq!(told(&Report::of(&config), "a"), None, "the cure has cured it");
+    assert_eq!(told(&Report::of(&config), "a"), None, "the fix works");
 
     let outbox = Outbox::create(postgres15());
     outbox.execute(
@@ -245,13 +245,13 @@ fn a_role_without_rights_gets_the_names_of_the_missing_rights() {
     let config = with(db.config(kafka()), &[("database.user", &role)]);
     let report = Report::of(&config);
     assert_eq!(report.exit, FAILURES);
-    let cure = report.find("PG002", "failure")["fix"].as_str().unwrap().to_owned();
-    assert_eq!(cure, format!("as a superuser: ALTER ROLE \"{role}\" REPLICATION;"));
+    let fix = report.find("PG002", "failure")["fix"].as_str().unwrap().to_owned();
+    assert_eq!(fix, format!("as a superuser: ALTER ROLE \"{role}\" REPLICATION;"));
     report.find("PG030", "failure");
     report.find("PG025", "skipped");
     let grant = report.find("PG047", "failure")["fix"].as_str().unwrap().to_owned();
 
-    db.execute(cure.strip_prefix("as a superuser: ").unwrap());
+    db.execute(fix.strip_prefix("as a superuser: ").unwrap());
     let publication = report.find("PG030", "failure")["fix"].as_str().unwrap();
     db.execute(publication.strip_prefix("as a role that may: ").unwrap());
     // A start prints the same statement.
@@ -261,7 +261,7 @@ fn a_role_without_rights_gets_the_names_of_the_missing_rights() {
     assert!(refused.stderr().contains(&in_json), "{grant}: {}", refused.stderr());
     assert_eq!(Report::of(&config).exit, FAILURES);
     db.execute(grant.strip_prefix("as the owner of the table: ").unwrap());
-    assert_eq!(Report::of(&config).exit, READY, "the cures have cured it");
+    assert_eq!(Report::of(&config).exit, READY, "the fixes work");
 }
 
 #[test]
@@ -277,12 +277,12 @@ fn columns_publication_and_slot_that_do_not_fit_are_all_reported_at_once() {
     report.find("PG022", "note");
     report.find("PG023", "warning");
     report.find("PG041", "failure");
-    let cure = report.find("PG031", "failure")["fix"].as_str().unwrap();
-    db.execute(cure);
+    let fix = report.find("PG031", "failure")["fix"].as_str().unwrap();
+    db.execute(fix);
     let missing = with(db.config(kafka()), &[("transforms.outbox.route.by.field", "aggregat_type")]);
     let report = Report::of(&missing);
-    let cure = report.find("PG022", "failure")["fix"].as_str().unwrap();
-    assert!(cure.starts_with("transforms.outbox.route.by.field=aggregate_type"), "{cure}");
+    let fix = report.find("PG022", "failure")["fix"].as_str().unwrap();
+    assert!(fix.starts_with("transforms.outbox.route.by.field=aggregate_type"), "{fix}");
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn partitions_that_are_not_in_the_wal_and_tables_that_are_nearly_captured_are_re
     assert_eq!(report.exit, FAILURES);
     db.execute(report.find("PG021", "failure")["fix"].as_str().unwrap().split(';').next().unwrap());
     let report = Report::of(&db.config(kafka()));
-    assert_eq!(report.exit, WARNINGS, "the cure has cured it: {:#}", report.json);
+    assert_eq!(report.exit, WARNINGS, "the fix works: {:#}", report.json);
     let misses = report.json["checks"].as_array().unwrap().iter().filter(|check| check["code"] == "PG026");
     let titles: Vec<_> = misses.map(|check| check["title"].as_str().unwrap()).collect();
     assert!(
@@ -349,16 +349,16 @@ fn keys_and_replica_identities_are_reported() {
             ["table public.bare has no replica identity", "table public.parts_1 has no replica identity"];
         assert_eq!(titles, lacks);
         let keyless: Vec<[String; 2]> = told("PG028");
-        let [[title, cure]] = keyless.as_slice() else { panic!("{keyless:?}") };
+        let [[title, fix]] = keyless.as_slice() else { panic!("{keyless:?}") };
         assert_eq!(title, "events of table public.bare have no key");
         let key = r#"ALTER TABLE "public"."bare" ADD PRIMARY KEY (…); or set message.key.columns=public\.bare:column,column"#;
-        assert_eq!(cure, key);
+        assert_eq!(fix, key);
         let large: Vec<[String; 2]> = told("PG029");
-        let [[title, cure]] = large.as_slice() else { panic!("{large:?}") };
+        let [[title, fix]] = large.as_slice() else { panic!("{large:?}") };
         assert!(title.contains("public.large") && title.ends_with(": body"), "{title}");
-        db.execute(cure);
-        identities.iter().for_each(|[_, cure]| db.execute(cure.split_once("or: ").unwrap().1));
-        assert_eq!([told("PG027"), told("PG029")], [Vec::<[String; 2]>::new(), Vec::new()], "cured");
+        db.execute(fix);
+        identities.iter().for_each(|[_, fix]| db.execute(fix.split_once("or: ").unwrap().1));
+        assert_eq!([told("PG027"), told("PG029")], [Vec::<[String; 2]>::new(), Vec::new()], "the fixes work");
         let (constraint, columns) = key.split_once("; or set ").unwrap();
         let (option, columns) = columns.split_once('=').unwrap();
         let chosen = columns.replace("column,column", "n,note");

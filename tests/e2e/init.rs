@@ -212,13 +212,13 @@ fn without_rights_the_statements_for_a_superuser_are_listed() {
     );
     assert!(!Path::new(&file).exists());
     // The printed statements are the missing ones, and the rest continues from there.
-    let cure: Vec<_> = stderr
+    let fix: Vec<_> = stderr
         .lines()
         .map(str::trim)
         .filter(|line| line.ends_with(';') && !line.starts_with("error"))
         .collect();
-    assert!(cure.iter().any(|line| line.starts_with("CREATE PUBLICATION")), "{stderr}");
-    for statement in cure {
+    assert!(fix.iter().any(|line| line.starts_with("CREATE PUBLICATION")), "{stderr}");
+    for statement in fix {
         db.execute(statement);
     }
     let (exit, stdout, stderr) = run(&arguments);

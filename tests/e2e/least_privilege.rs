@@ -80,8 +80,8 @@ fn the_files_in_sql_are_enough_and_give_no_more() {
             with(config, &[("publication.name", "mine"), ("publication.autocreate.mode", "filtered")]);
         let mut relay = Relay::start(&wants_more);
         assert_eq!(relay.wait_for_exit(DEADLINE), 3);
-        let cure = "as the owner of the table: CREATE PUBLICATION";
-        assert!(relay.stderr().contains(cure), "{}", relay.stderr());
+        let fix = "as the owner of the table: CREATE PUBLICATION";
+        assert!(relay.stderr().contains(fix), "{}", relay.stderr());
     }
 }
 
@@ -207,10 +207,10 @@ fn exactly_once_says_which_right_it_lacks_and_needs_no_more() {
     kafka.allow(&db.topic(""), &[Operation::Write, Operation::Describe]);
     kafka.kafka.create_topic(&db.topic("order"), 3, &[]);
     let config = with(logged_in(&db, &kafka), &[("exactly.once.support", "required")]);
-    let refused = |cure: &str| {
+    let refused = |fix: &str| {
         let mut relay = Relay::start(&config);
         assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{}", relay.stderr());
-        assert!(relay.stderr().contains(cure), "{}", relay.stderr());
+        assert!(relay.stderr().contains(fix), "{}", relay.stderr());
         kafka.run_printed(&relay.stderr());
     };
     // The state first: a slot is made only when it names no position.

@@ -28,8 +28,8 @@ fn a_new_table_is_named_when_it_leaves_the_publication_or_is_unlogged() {
     get_until(port, "/readyz", "names it again", |page| warns_of(page, "shop_b"));
 
     db.execute("CREATE UNLOGGED TABLE shop_c (id int PRIMARY KEY)");
-    let cure = "ALTER TABLE \\\"public\\\".\\\"shop_c\\\" SET LOGGED";
-    get_until(port, "/readyz", "names the unlogged one", |page| page.body.contains(cure));
+    let fix = "ALTER TABLE \\\"public\\\".\\\"shop_c\\\" SET LOGGED";
+    get_until(port, "/readyz", "names the unlogged one", |page| page.body.contains(fix));
     get_until(port, "/metrics", "counts both", |page| page.body.contains("\noutboxd_warnings 2\n"));
     db.execute(&format!("ALTER TABLE shop_c SET LOGGED; {publication} ADD TABLE shop_b, shop_c"));
     get_until(port, "/readyz", "names none", |page| !warns_of(page, "shop_b") && !warns_of(page, "shop_c"));
@@ -69,9 +69,9 @@ fn a_new_table_that_is_not_published_is_named_until_it_is() {
     let page = get_until(port, "/readyz", "names the table", |page| warns_of(page, "shop_b"));
     assert!(page.code == 200 && !warns_of(&page, "other"), "{page:?}");
     get_until(port, "/metrics", "counts it", |page| page.body.contains("\noutboxd_warnings 1\n"));
-    let cure = format!("ALTER PUBLICATION \"{}\" ADD TABLE \"public\".\"shop_b\"", db.name());
-    assert!(page.body.contains(&cure.replace('"', "\\\"")), "{page:?}");
-    db.execute(&cure);
+    let fix = format!("ALTER PUBLICATION \"{}\" ADD TABLE \"public\".\"shop_b\"", db.name());
+    assert!(page.body.contains(&fix.replace('"', "\\\"")), "{page:?}");
+    db.execute(&fix);
     get_until(port, "/readyz", "names it no more", |page| !warns_of(page, "shop_b"));
     db.execute("INSERT INTO shop_b VALUES (2)");
     let records = kafka().read(&changes::topic(&db, "shop_b"), 1);

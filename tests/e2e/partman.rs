@@ -69,9 +69,9 @@ fn what_pg_partman_manages_is_found_and_left_to_it() {
 
     // pg_partman follows its clock: check reports this, and with the printed fix nothing is dropped.
     let (_, stdout, _) = run(&["check", "-c", &file]);
-    let cure = stdout.lines().find_map(|line| line.split_once("to have them detached instead: ")).unwrap().1;
+    let fix = stdout.lines().find_map(|line| line.split_once("to have them detached instead: ")).unwrap().1;
     assert!(stdout.contains("after 1 day, whether their rows are sent or not"), "{stdout}");
-    db.execute(cure);
+    db.execute(fix);
     let (_, stdout, _) = run(&["check", "-c", &file]);
     assert!(stdout.contains("pg_partman makes the partitions of public.outbox, and drops none"), "{stdout}");
     db.execute("SELECT partman.run_maintenance()");

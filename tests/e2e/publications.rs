@@ -62,14 +62,14 @@ fn what_leaves_the_publication_under_the_relay_is_noticed() {
     let all = cases.map(|case| [(postgres15(), case), (postgres18(), case)]);
     let mut started = Vec::new();
     // All at once: each takes as long as it is until the next look.
-    for (server, (what, sql, cure)) in all.into_iter().flatten() {
+    for (server, (what, sql, fix)) in all.into_iter().flatten() {
         let (db, relay) = streaming(server);
         execute(&db, sql);
         insert(&db, 2);
-        started.push((db, relay, what, cure));
+        started.push((db, relay, what, fix));
     }
-    for (db, relay, what, cure) in &mut started {
-        refused(relay, what, &[cure, "are not in the stream", "snapshot.mode=always"]);
+    for (db, relay, what, fix) in &mut started {
+        refused(relay, what, &[fix, "are not in the stream", "snapshot.mode=always"]);
         assert_eq!(published(db), ["1"], "{what}");
     }
     // A table that is not in the publication is added by the next start, which logs the consequence.

@@ -121,7 +121,7 @@ fn settings_that_postgres_refuses_are_shown() {
     let options = postgres::options(15, &[("wal_level", "telepathic")]);
     let error = ThrowawayPostgres::start(&options).unwrap_err();
     assert!(report(&error).contains("invalid value for parameter \"wal_level\": \"telepathic\""), "{error}");
-    assert!(error.cure().is_none());
+    assert!(error.fix().is_none());
 }
 
 #[test]

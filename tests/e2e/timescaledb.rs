@@ -34,15 +34,15 @@ fn with_transform(db: &Outbox, settings: &[(&str, &str)]) -> Config {
 fn without_the_extension_the_start_ends() {
     let db = Outbox::create_bare(postgres18(), "create table conditions (id int primary key)");
     let config = with_transform(&db, &[]);
-    let cure = "CREATE EXTENSION timescaledb";
+    let fix = "CREATE EXTENSION timescaledb";
     let (_, report) = check(&config, &["--json"]);
     let report: Value = serde_json::from_str(&report).unwrap();
     let mut checks = report["checks"].as_array().unwrap().iter();
     let told = checks.find(|check| check["code"] == "PG048").unwrap();
-    assert!(told["outcome"] == "failure" && told["fix"].as_str().unwrap().contains(cure), "{told}");
+    assert!(told["outcome"] == "failure" && told["fix"].as_str().unwrap().contains(fix), "{told}");
     let mut relay = Relay::start(&config);
     assert_eq!(relay.wait_for_exit(DEADLINE), 3);
-    relay.wait_for_stderr(cure);
+    relay.wait_for_stderr(fix);
     assert!(db.slot().is_none());
 }
 

@@ -122,8 +122,8 @@ fn a_row_that_names_a_partition_which_is_gone_is_refused_with_its_fix() {
     make_anew(&topic, 1);
     db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
     assert_eq!(relay.wait_for_exit(DEADLINE), 6, "{}", relay.stderr());
-    let (said, cure) = (relay.stderr(), format!("names a partition that topic {topic} does not have"));
-    assert!(said.contains(&cure), "{said}");
+    let (said, fix) = (relay.stderr(), format!("names a partition that topic {topic} does not have"));
+    assert!(said.contains(&fix), "{said}");
 }
 
 /// One group, and what is in none.

@@ -267,12 +267,12 @@ fn a_partition_whose_rows_never_reach_the_wal_is_refused() {
         (postgres18(), unlogged, "SET LOGGED"),
         (postgres18(), foreign, "DETACH PARTITION"),
     ];
-    for (server, sql, cure) in cases {
+    for (server, sql, fix) in cases {
         let db = Outbox::create_bare(server, &format!("{PARTITIONED}; {NOWHERE}"));
         let mut relay = streaming(&db, &named(&db));
         db.execute(sql);
-        refused(&mut relay, sql, &["outbox_3", cure]);
-        refused(&mut Relay::start(&named(&db)), "at the start", &["outbox_3", cure]);
+        refused(&mut relay, sql, &["outbox_3", fix]);
+        refused(&mut Relay::start(&named(&db)), "at the start", &["outbox_3", fix]);
         statements(&fix_of(&relay)).iter().for_each(|statement| db.execute(statement));
         let relay = Relay::start(&with(named(&db), &[("snapshot.mode", "always")]));
         db.wait_until_streaming();

@@ -45,9 +45,9 @@ fn what_comes_late_or_from_the_dead_letters_or_at_a_place_that_was_lost_is_appli
     // After a failover that lost transactions their places are used again.
     let mut lost = placed_payments(310, 10).split_off(300);
     lost.iter_mut().zip(150..).for_each(|(event, at)| event.position = Some(at));
-    let mut cured = events.remove(47);
-    cured.fail = "no";
-    let others = [vec![late, cured], lost].concat();
+    let mut repaired = events.remove(47);
+    repaired.fail = "no";
+    let others = [vec![late, repaired], lost].concat();
     shop.produce(&others);
     shop.produce(&others);
     shop.wait_until_committed();

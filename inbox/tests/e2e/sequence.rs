@@ -45,14 +45,14 @@ fn a_dead_letter_is_not_waited_for_and_is_handled_when_it_comes_again() {
     let consumer = shop.start(&SEQUENCE);
     shop.wait_for_dead_letters(1);
     shop.wait_for_applied(99);
-    let mut cured = events[22].clone();
-    cured.fail = "no";
-    shop.produce(&[cured.clone(), cured.clone()]);
+    let mut repaired = events[22].clone();
+    repaired.fail = "no";
+    shop.produce(&[repaired.clone(), repaired.clone()]);
     shop.wait_for_applied(100);
     shop.wait_until_committed();
     consumer.stop();
     let of_customer = "SELECT event_id FROM applied WHERE customer_id = 2 ORDER BY n DESC LIMIT 1";
-    assert_eq!(shop.query(of_customer, &[])[0].get::<_, String>(0), cured.id);
+    assert_eq!(shop.query(of_customer, &[])[0].get::<_, String>(0), repaired.id);
     assert_eq!(shop.applied_count(), 100);
 }
 

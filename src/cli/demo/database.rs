@@ -55,7 +55,7 @@ pub(super) async fn refuse_existing(sql: &Sql) -> Result<(), Error> {
     Err(Error::Occupied {
         server: "the database of --postgres",
         objects: column(0).collect::<Vec<_>>().join(", "),
-        cure: format!(
+        fix: format!(
             "wait for the other demo to end; if none runs and nothing of yours is in there: {}",
             column(1).collect::<Vec<_>>().join(" ")
         ),

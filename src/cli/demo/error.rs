@@ -22,7 +22,7 @@ pub(super) enum Error {
     Address(#[from] AddressError),
     /// Objects of the demo's names exist already, and may belong to another program.
     #[error("{server} already has {objects}")]
-    Occupied { server: &'static str, objects: String, cure: String },
+    Occupied { server: &'static str, objects: String, fix: String },
     #[error("{doing} failed")]
     Kafka { doing: String, source: KafkaError },
     #[error("{doing} failed")]
@@ -50,7 +50,7 @@ impl Diagnose for Error {
             Self::Configuration(error) => error.diagnosis(),
             Self::Relay(error) => error.diagnosis(),
             Self::Address(error) => error.diagnosis(),
-            Self::Occupied { cure, .. } => Diagnosis::definite(Exit::Precondition).with_fix(cure),
+            Self::Occupied { fix, .. } => Diagnosis::definite(Exit::Precondition).with_fix(fix),
             Self::Kafka { .. } => Diagnosis::transient(Exit::KafkaUnreachable)
                 .with_fix("check --kafka, and that the brokers run"),
             Self::Io { .. } => Diagnosis::definite(Exit::Failed),

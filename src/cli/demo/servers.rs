@@ -129,7 +129,7 @@ impl Broker {
         Error::Occupied {
             server: "the cluster of --kafka",
             objects: format!("topic {topic}"),
-            cure: format!(
+            fix: format!(
                 "wait for the other demo to end; if none runs: kafka-topics.sh --bootstrap-server {bootstrap_servers} \
                  --delete --topic {topic}"
             ),

@@ -431,7 +431,7 @@ mod tests {
         let error =
             assembled("slot.nam=a ; qqqqqqqqqq=b ; transforms.outbox.route.by.feild=x ; column.whitelist=x ; value.converter=AvroConverter")
                 .unwrap_err();
-        let cure = error.cure().unwrap();
+        let fix = error.fix().unwrap();
         for expected in [
             "did you mean slot.name? If not, remove slot.nam: Debezium 3.7 does not know it either",
             "remove qqqqqqqqqq: Debezium 3.7 does not know it either",
@@ -439,7 +439,7 @@ mod tests {
             "remove column.whitelist, which Debezium ignores, or set column.include.list to what it meant",
             "add\n  value.converter.schema.registry.url=…",
         ] {
-            assert!(cure.contains(expected), "{cure}");
+            assert!(fix.contains(expected), "{fix}");
         }
     }
 }

@@ -135,7 +135,7 @@ mod tests {
         ] {
             let error = Address::parse(text).unwrap_err();
             assert_eq!(error.to_string(), expected, "{text}");
-            assert!(error.cure().is_some());
+            assert!(error.fix().is_some());
         }
     }
 

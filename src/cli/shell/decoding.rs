@@ -153,6 +153,6 @@ impl RecordDecoder {
 
 /// Returns an error and its fix in one line, as the command continues.
 fn in_one_line(error: &Error) -> String {
-    let cure = error.cure().map(|cure| format!(" (to fix: {cure})"));
-    format!("{}{}", chain(error), cure.unwrap_or_default())
+    let fix = error.fix().map(|fix| format!(" (to fix: {fix})"));
+    format!("{}{}", chain(error), fix.unwrap_or_default())
 }

@@ -264,8 +264,8 @@ SET x = 1;
         let source = Box::new(postgres::Error::Standby);
         let error = StepError::NoRight { role: "app".to_owned(), remaining: steps().split_off(1), source };
         assert_eq!(error.to_string(), "role \"app\" may not do this: CREATE TABLE t (");
-        let cure = error.cure().unwrap();
-        assert!(cure.contains("  a int\n);\nSET x = 1;\n"), "{cure}");
+        let fix = error.fix().unwrap();
+        assert!(fix.contains("  a int\n);\nSET x = 1;\n"), "{fix}");
         assert_eq!(error.exit(), Exit::Precondition);
     }
 }

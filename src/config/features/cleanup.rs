@@ -20,8 +20,8 @@ pub(in crate::config) fn options(reader: &mut Reader<'_>, sends_changes: bool) -
     if let Some(setting) = reader.settings.get(ENABLE).filter(|_| enabled && sends_changes) {
         let reason = "it deletes rows of an outbox that has one EventRouter alone; here \
                       the deletion of a row is an event";
-        let cure = format!("remove {ENABLE}, or give the outbox an outboxd of its own");
-        reader.problems.push(Problem::refused(setting, reason, cure));
+        let fix = format!("remove {ENABLE}, or give the outbox an outboxd of its own");
+        reader.problems.push(Problem::refused(setting, reason, fix));
     }
     #[cfg(not(feature = "parquet"))]
     if let Some(setting) = reader.settings.get(FORMAT).filter(|setting| setting.value == "parquet") {

@@ -66,8 +66,8 @@ fn check_worker(reader: &mut Reader<'_>, exactly_once: bool) {
         reader.choice(WORKER, &[("disabled", false), ("preparing", false), ("enabled", true)], false);
     if let Some(setting) = reader.settings.get(WORKER).filter(|_| enabled && !exactly_once) {
         let reason = "it belongs to the Connect worker; the connector asks for exactly once";
-        let cure = format!("set {SUPPORT}=required, or remove {}", setting.written);
-        reader.problems.push(Problem::refused(setting, reason, cure));
+        let fix = format!("set {SUPPORT}=required, or remove {}", setting.written);
+        reader.problems.push(Problem::refused(setting, reason, fix));
     }
 }
 
@@ -76,8 +76,8 @@ fn check_client(reader: &mut Reader<'_>, exactly_once: bool) {
     let key = "producer.transactional.id";
     if let Some(setting) = reader.settings.get(key).filter(|_| !exactly_once) {
         let reason = "only exactly once sends in transactions";
-        let cure = format!("set {GUARANTEE}=exactly_once, or remove {}", setting.written);
-        reader.problems.push(Problem::refused(setting, reason, cure));
+        let fix = format!("set {GUARANTEE}=exactly_once, or remove {}", setting.written);
+        reader.problems.push(Problem::refused(setting, reason, fix));
     }
 }
 

@@ -94,8 +94,8 @@ pub(in crate::config) fn find(reader: &mut Reader<'_>) -> Transforms {
         } else if is_decoder(&setting.value) && decoder.is_none() && router.is_none() {
             decoder = Some(alias);
         } else {
-            let cure = format!("take {alias:?} out of `transforms`");
-            reader.problems.push(Problem::refused(setting, reason(&setting.value), cure));
+            let fix = format!("take {alias:?} out of `transforms`");
+            reader.problems.push(Problem::refused(setting, reason(&setting.value), fix));
         }
     }
     if router.is_none() && decoder.is_some() && reader.problems.iter().all(|problem| !is_about_type(problem))

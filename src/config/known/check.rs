@@ -41,9 +41,9 @@ fn check_undeclared(reader: &mut Reader<'_>, key: &str, setting: &Setting, alias
     match (reader.filled(&kind).is_some(), aliases.is_empty()) {
         (true, false) => ignore(&mut reader.notices, SWITCHED_OFF, setting),
         (true, true) if key == kind => {
-            let cure =
+            let fix =
                 format!("set transforms={alias}, or remove transforms.{alias}.*, which Debezium ignores");
-            reader.problems.push(Problem::refused(setting, "no transform is named in `transforms`", cure));
+            reader.problems.push(Problem::refused(setting, "no transform is named in `transforms`", fix));
         }
         (true, true) => {}
         (false, _) => reader.problems.push(unknown(key, setting, aliases)),
@@ -69,7 +69,7 @@ fn check_row(reader: &mut Reader<'_>, row: &Row, key: &str, setting: &Setting) {
             ignore(&mut reader.notices, row.reason, setting);
         }
         Status::Refused if !is_unsaid => {
-            reader.problems.push(Problem::refused(setting, row.reason, cure(row, setting)));
+            reader.problems.push(Problem::refused(setting, row.reason, fix(row, setting)));
         }
         Status::Renamed => match renamed(reader.settings, row, key, setting) {
             Some(problem) => reader.problems.push(problem),
@@ -94,8 +94,8 @@ pub(in crate::config) fn renamed(
     }
     let written = &setting.written;
     let prefix = written.strip_suffix(key).unwrap_or_default();
-    let cure = format!("remove {written}, which Debezium ignores, or set {prefix}{today} to what it meant");
-    Some(Problem::refused(setting, OLD, cure))
+    let fix = format!("remove {written}, which Debezium ignores, or set {prefix}{today} to what it meant");
+    Some(Problem::refused(setting, OLD, fix))
 }
 
 /// Adds a notice about a key that is not used; keys with the same reason share one.
@@ -111,7 +111,7 @@ pub(in crate::config) fn ignore(notices: &mut Vec<Notice>, reason: &str, setting
     }
 }
 
-fn cure(row: &Row, setting: &Setting) -> String {
+fn fix(row: &Row, setting: &Setting) -> String {
     match row.allowed().next() {
         Some(allowed) => format!("set {}={allowed}", setting.written),
         None => format!("remove {}", setting.written),

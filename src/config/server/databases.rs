@@ -23,7 +23,7 @@ pub(in crate::config) fn check(reader: &mut Reader<'_>, database: &str) {
         let reason = format!(
             "it excludes {database}, which is database.dbname, and one connection sees no other database"
         );
-        let cure = format!("remove {}; start an outboxd for each database that is captured", setting.written);
-        reader.problems.push(Problem::refused(setting, reason, cure));
+        let fix = format!("remove {}; start an outboxd for each database that is captured", setting.written);
+        reader.problems.push(Problem::refused(setting, reason, fix));
     }
 }

@@ -54,7 +54,7 @@ pub(crate) enum PlaceholderError {
 
 impl PlaceholderError {
     /// Returns the fix, if one is known.
-    pub(in crate::config) fn cure(&self) -> Option<String> {
+    pub(in crate::config) fn fix(&self) -> Option<String> {
         Some(match self {
             Self::NoVariable(name) => format!("export {name}=…"),
             Self::Bare(name) | Self::Terraform(name) => format!("write {}", variable_of(name)),
@@ -66,7 +66,7 @@ impl PlaceholderError {
                 }
                 _ => return None,
             },
-            Self::NoProvider(provider, rest) => provider_cure(provider, rest),
+            Self::NoProvider(provider, rest) => provider_fix(provider, rest),
             Self::Unreadable { path, .. } if path.starts_with("/run/secrets/") => {
                 format!("mount the secret at {}", path.rsplit_once('/')?.0)
             }
@@ -82,7 +82,7 @@ impl PlaceholderError {
 const TEXTS: [&str; 7] = ["statement", "query", "select", "template", "format", "regex", "replacement"];
 
 /// Returns what replaces a placeholder of a provider that outboxd does not have.
-fn provider_cure(provider: &str, rest: &str) -> String {
+fn provider_fix(provider: &str, rest: &str) -> String {
     let key = rest.rsplit([':', '/']).next().unwrap_or_default();
     if provider == "directory" {
         return format!("write ${{dir:{rest}}}");
@@ -327,8 +327,8 @@ mod tests {
         let resolver = Resolver { environment: &environment, expressions: false };
         for (text, expected) in cases {
             let read = resolver.resolve(text).and_then(|_| resolver.refuse_bare("database.password", text));
-            let cure = read.map_or_else(|error| error.cure().unwrap_or_default(), |()| "nothing".to_owned());
-            assert_eq!(cure, expected, "{text}");
+            let fix = read.map_or_else(|error| error.fix().unwrap_or_default(), |()| "nothing".to_owned());
+            assert_eq!(fix, expected, "{text}");
         }
         for key in ["transforms.route.replacement", "topic.replacement"] {
             assert!(resolver.refuse_bare(key, "${name}").is_ok());

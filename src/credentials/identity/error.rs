@@ -78,7 +78,7 @@ pub enum IdentityError {
 
 impl IdentityError {
     /// Returns what to do about it.
-    pub(in crate::credentials) fn cure(&self) -> String {
+    pub(in crate::credentials) fn fix(&self) -> String {
         match self {
             Self::Silent { url, .. } => format!("see that {url} can be reached from here: curl -v {url}"),
             Self::Refused { url, .. } => {

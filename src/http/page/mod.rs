@@ -97,11 +97,11 @@ fn problems(problems: &[Problem]) -> Markup {
 }
 
 fn problem(problem: &Problem) -> Markup {
-    let Problem { level, what, cure } = problem;
+    let Problem { level, what, fix } = problem;
     html! {
         div .problem.(level.name()) {
             p { b { (level.sign()) } " " (what) }
-            @if let Some(cure) = cure { p .cure { "To fix: " (cure) } }
+            @if let Some(fix) = fix { p .fix { "To fix: " (fix) } }
         }
     }
 }

@@ -42,7 +42,7 @@ impl Rejection {
     /// a log that is just being deleted). A new producer can send it again.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
-        self.fault().is_some() || self.cure().is_some()
+        self.fault().is_some() || self.fix().is_some()
     }
 
     /// Returns the fault for which a record was refused; `None` when it is nothing that a dead-letter topic

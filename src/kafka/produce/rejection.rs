@@ -142,7 +142,7 @@ impl Rejection {
 
     /// Returns the fix.
     #[must_use]
-    pub fn cure(&self) -> Option<String> {
+    pub fn fix(&self) -> Option<String> {
         let topic = &self.topic;
         let Cause::Code(code) = self.cause else { return None };
         Some(match code {

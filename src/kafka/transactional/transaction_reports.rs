@@ -60,5 +60,5 @@ impl Deliveries {
 }
 
 fn cause_and_fix(error: &Error) -> String {
-    error.cure().map_or_else(|| error.to_string(), |cure| format!("{error}; {cure}"))
+    error.fix().map_or_else(|| error.to_string(), |fix| format!("{error}; {fix}"))
 }

@@ -88,7 +88,7 @@ impl MessageError {
 
 impl Diagnose for MessageError {
     fn diagnosis(&self) -> Diagnosis {
-        let cure = match self {
+        let fix = match self {
             Self::Event(error) => return error.diagnosis(),
             Self::Missing { .. } => {
                 "write the field to every message of this prefix, or set fields.null.include=true on the decoding \
@@ -109,7 +109,7 @@ impl Diagnose for MessageError {
             }
         };
         Diagnosis::definite(Exit::Row).with_fix(format!(
-            "{cure}\nerrors.tolerance=all passes over such messages, and counts and logs them; with \
+            "{fix}\nerrors.tolerance=all passes over such messages, and counts and logs them; with \
                       errors.deadletterqueue.topic.name they go there"
         ))
     }

@@ -74,12 +74,12 @@ impl Error {
         if source.code != FORBIDDEN {
             return self;
         }
-        let cure = match (source.message.strip_prefix(SCHEMA), source.message.strip_prefix(TABLE)) {
+        let fix = match (source.message.strip_prefix(SCHEMA), source.message.strip_prefix(TABLE)) {
             (Some(schema), _) => on_schema(schema, role),
             (None, Some(named)) => on_table(privileges, &denied_table(table, named), role),
             (None, None) => on_table(privileges, table, role),
         };
-        Self::Precondition { problem: chain(&self), cure }
+        Self::Precondition { problem: chain(&self), fix }
     }
 }
 
@@ -131,18 +131,18 @@ mod tests {
             let error = Error::Server { doing: "reading".to_owned(), source };
             let error = error.or_grant("SELECT, DELETE", "\"public\".\"outbox\"", "relay");
             assert_eq!(error.exit(), Exit::Precondition);
-            (error.to_string(), error.cure().unwrap_or_default())
+            (error.to_string(), error.fix().unwrap_or_default())
         };
-        let (problem, cure) = told(FORBIDDEN, "permission denied for table outbox");
+        let (problem, fix) = told(FORBIDDEN, "permission denied for table outbox");
         assert!(problem.contains("permission denied for table outbox"), "{problem}");
-        assert!(cure.ends_with(": GRANT SELECT, DELETE ON \"public\".\"outbox\" TO \"relay\";"), "{cure}");
-        let (_, cure) = told(FORBIDDEN, "permission denied for table outboxd_moved");
+        assert!(fix.ends_with(": GRANT SELECT, DELETE ON \"public\".\"outbox\" TO \"relay\";"), "{fix}");
+        let (_, fix) = told(FORBIDDEN, "permission denied for table outboxd_moved");
         assert!(
-            cure.ends_with(": GRANT SELECT, DELETE ON \"public\".\"outboxd_moved\" TO \"relay\";"),
-            "{cure}"
+            fix.ends_with(": GRANT SELECT, DELETE ON \"public\".\"outboxd_moved\" TO \"relay\";"),
+            "{fix}"
         );
-        let (_, cure) = told(FORBIDDEN, "permission denied for schema Sales");
-        assert!(cure.ends_with(": GRANT USAGE ON SCHEMA \"Sales\" TO \"relay\";"), "{cure}");
+        let (_, fix) = told(FORBIDDEN, "permission denied for schema Sales");
+        assert!(fix.ends_with(": GRANT USAGE ON SCHEMA \"Sales\" TO \"relay\";"), "{fix}");
         assert_eq!(told("42P01", "relation \"outbox\" does not exist").1, "");
     }
 }

@@ -70,7 +70,7 @@ impl ReplicaIdentities {
         match (matching.next(), matching.next()) {
             (_, Some(_)) => Err(Error::Precondition {
                 problem: format!("two entries of {OPTION} match table {name}"),
-                cure: format!("let one entry of {OPTION} match it"),
+                fix: format!("let one entry of {OPTION} match it"),
             }),
             (rule, None) => Ok(rule),
         }
@@ -154,7 +154,7 @@ impl ReplicaIdentityRule {
                     "the role may not set the replica identity of table {}.{} that {OPTION} requires",
                     table.schema, table.name
                 ),
-                cure: format!("as the owner of the table: {statement};"),
+                fix: format!("as the owner of the table: {statement};"),
             }),
             Err(error) if error.sqlstate() == Some(READ_ONLY) => {
                 let problem = format!(

@@ -52,14 +52,14 @@ impl PublicationOptions {
                     "publication {:?} does not exist, and publication.autocreate.mode=disabled forbids making it",
                     self.name
                 ),
-                cure: format!("{}as the owner of the table: {statement};", primary_first(sql).await?),
+                fix: format!("{}as the owner of the table: {statement};", primary_first(sql).await?),
             });
         }
         match sql.execute("creating the publication", &statement).await {
             Ok(()) => Ok(Publication::Created),
             Err(error) if error.sqlstate() == Some("42501") => Err(Error::Precondition {
                 problem: format!("the role may not create publication {:?}", self.name),
-                cure: format!("as the owner of the table: {statement};"),
+                fix: format!("as the owner of the table: {statement};"),
             }),
             Err(error) if error.sqlstate() == Some(READ_ONLY) => {
                 let problem = format!("publication {:?} does not exist", self.name);
@@ -112,13 +112,13 @@ impl PublicationOptions {
                      outboxd would overtake them",
                     self.name
                 ),
-                cure: "outboxd migrate start -c FILE waits until the poller has sent its last row".to_owned(),
+                fix: "outboxd migrate start -c FILE waits until the poller has sent its last row".to_owned(),
             });
         }
         if self.needed.has_inserts() && !existing.inserts {
             return Err(Error::Precondition {
                 problem: format!("publication {:?} does not publish inserts", self.name),
-                cure: format!("ALTER PUBLICATION {name} SET (publish = '{}');", self.needed.publish()),
+                fix: format!("ALTER PUBLICATION {name} SET (publish = '{}');", self.needed.publish()),
             });
         }
         let missing: Vec<_> = tables.iter().copied().filter(|table| !existing.publishes(table)).collect();
@@ -134,7 +134,7 @@ impl PublicationOptions {
         }
         Err(Error::Precondition {
             problem: format!("publication {:?} does not publish {}", self.name, list(&missing)),
-            cure: format!(
+            fix: format!(
                 "{}as the owner of the publication and the table: {set};",
                 primary_first(sql).await?
             ),
@@ -178,7 +178,7 @@ pub(super) async fn unwritten(sql: &Sql, problem: &str, verb: &str, statement: &
         "a standby"
     };
     let problem = format!("{problem}, and {who} cannot {verb} it");
-    Ok(Error::Precondition { problem, cure: format!("{place}as the owner of the table: {statement};") })
+    Ok(Error::Precondition { problem, fix: format!("{place}as the owner of the table: {statement};") })
 }
 
 fn has(operations: &str, name: &str) -> bool {

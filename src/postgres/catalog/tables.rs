@@ -146,7 +146,7 @@ impl TableFilter {
                     "table {}.{} is unlogged: its rows never reach the WAL",
                     table.schema, table.name
                 ),
-                cure: format!(
+                fix: format!(
                     "ALTER TABLE {} SET LOGGED; or leave it out by table.exclude.list",
                     table.quoted()
                 ),

@@ -49,14 +49,14 @@ impl Sql {
             return Err(Error::Precondition {
                 problem: "transform TimescaleDb needs TimescaleDB, which is not installed in this database"
                     .to_owned(),
-                cure:
+                fix:
                     "as a superuser: CREATE EXTENSION timescaledb;\nor take the transform out of `transforms`"
                         .to_owned(),
             });
         };
         let has_oids = has_oids(&version).ok_or_else(|| Error::Precondition {
             problem: format!("TimescaleDB is of version {version:?}, which is no version"),
-            cure: "as a superuser: ALTER EXTENSION timescaledb UPDATE;".to_owned(),
+            fix: "as a superuser: ALTER EXTENSION timescaledb UPDATE;".to_owned(),
         })?;
         let chunks = self.query(DOING, if has_oids { CHUNKS_BY_OID } else { CHUNKS }, &[]).await?;
         let hypertables = self.query(DOING, HYPERTABLES, &[]).await?;

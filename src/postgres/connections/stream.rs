@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use crate::postgres::Error;
-use crate::postgres::error::{NO_PUBLICATION_CURE, STREAMING};
+use crate::postgres::error::{NO_PUBLICATION_FIX, STREAMING};
 use crate::replication::{ReplicationMessage, StandbyStatusUpdate, StartReplication, decode};
 use crate::wal::Lsn;
 use crate::wire::{BackendMessage, ServerError};
@@ -122,7 +122,7 @@ impl ReplicationStream {
             BackendMessage::NoticeResponse(notice) if is_skipped_publication(&notice) => {
                 Err(Error::Precondition {
                     problem: format!("PostgreSQL streams without the publication: {}", notice.message),
-                    cure: NO_PUBLICATION_CURE.to_owned(),
+                    fix: NO_PUBLICATION_FIX.to_owned(),
                 })
             }
             BackendMessage::NoticeResponse(notice) => {

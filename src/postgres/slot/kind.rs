@@ -10,7 +10,7 @@ use crate::postgres::{Error, SlotOptions};
 pub(crate) struct SlotShortcoming {
     pub(crate) problem: String,
     /// Statement or setting to apply.
-    pub(crate) cure: String,
+    pub(crate) fix: String,
 }
 
 impl SlotOptions {
@@ -29,7 +29,7 @@ impl SlotOptions {
             problem: format!(
                 "replication slot {name:?} was made with two_phase: prepared transactions would come before they are committed"
             ),
-            cure: format!(
+            fix: format!(
                 "copy it, which keeps its position and not two_phase, while SELECT gid FROM pg_prepared_xacts; returns no row: \
                  SELECT pg_copy_logical_replication_slot('{name}', '{aside}'); SELECT pg_drop_replication_slot('{name}'); \
                  SELECT pg_copy_logical_replication_slot('{aside}', '{name}'); SELECT pg_drop_replication_slot('{aside}');"
@@ -49,7 +49,7 @@ impl SlotOptions {
             problem: format!(
                 "slot.failover=true, and replication slot {name:?} was made without failover: no standby has it after a failover"
             ),
-            cure: format!(
+            fix: format!(
                 "stop outboxd, then psql \"dbname={} replication=database\" -c 'ALTER_REPLICATION_SLOT {quoted} (FAILOVER true)'",
                 slot.database.as_deref().unwrap_or_default()
             ),

@@ -73,17 +73,17 @@ impl SlotOptions {
                     "{another}; to keep its position: SELECT pg_copy_logical_replication_slot('{name}', '{name}_pgoutput', \
                      false, 'pgoutput');"
                 );
-                return Err(Error::Precondition { problem, cure: copy });
+                return Err(Error::Precondition { problem, fix: copy });
             }
             (Some(_), Some(found)) if found != database => {
                 let problem =
                     format!("replication slot {name:?} belongs to database {found:?}, not to {database:?}");
-                return Err(Error::Precondition { problem, cure: another });
+                return Err(Error::Precondition { problem, fix: another });
             }
             (Some(_), Some(_)) => {}
             _ => {
                 let problem = format!("replication slot {name:?} is a physical slot");
-                return Err(Error::Precondition { problem, cure: another });
+                return Err(Error::Precondition { problem, fix: another });
             }
         }
         if let Some(reason) = slot.invalidation() {
@@ -227,7 +227,7 @@ impl SlotOptions {
 
     /// Refuses a failover slot where the server knows none.
     pub(crate) fn check_failover(&self, server: &ServerFacts) -> Result<(), Error> {
-        let (problem, cure) = match server {
+        let (problem, fix) = match server {
             _ if !self.failover => return Ok(()),
             ServerFacts { in_recovery: true, .. } => (
                 "slot.failover=true: a slot of a standby cannot be a failover slot",
@@ -238,7 +238,7 @@ impl SlotOptions {
             }
             _ => return Ok(()),
         };
-        Err(Error::Precondition { problem: problem.to_owned(), cure: cure.to_owned() })
+        Err(Error::Precondition { problem: problem.to_owned(), fix: fix.to_owned() })
     }
 
     /// Creates a slot, and returns the consistent point, and the name of the exported snapshot when there is
@@ -373,12 +373,12 @@ impl SlotOptions {
 
     /// Returns that error, with the way to restart without what was missed.
     fn lost_unless(&self, reason: String, without: &str) -> Error {
-        let cure = format!(
+        let fix = format!(
             "rows that were written since are no longer in the stream. Of an outbox, to send those that Kafka has not, and \
              none twice: outboxd move plan -c FILE. To send all rows that are still in the table (those that were sent come \
              again) and go on from there: start with -X slot.recovery=snapshot. To go on without them: {without}"
         );
-        Error::SlotLost { slot: self.name.to_string(), reason, cure }
+        Error::SlotLost { slot: self.name.to_string(), reason, fix }
     }
 }
 

@@ -90,7 +90,7 @@ impl SlotGuard {
 }
 
 /// Returns what to do about it, by where the WAL is held back.
-pub(in crate::relay) fn cure(
+pub(in crate::relay) fn fix(
     facts: &SlotFacts,
     oldest_unacknowledged: Option<Duration>,
     is_kafka_down: bool,
@@ -225,12 +225,12 @@ mod tests {
     fn the_fix_is_that_of_the_cause() {
         let behind = facts("extended", 100, Some(1));
         assert!(
-            cure(&behind, Some(Duration::from_secs(7)), false).starts_with("Kafka is slow or unavailable")
+            fix(&behind, Some(Duration::from_secs(7)), false).starts_with("Kafka is slow or unavailable")
         );
-        assert!(cure(&behind, None, false).contains("max_slot_wal_keep_size"));
-        assert!(cure(&behind, None, true).starts_with("Kafka is away"));
+        assert!(fix(&behind, None, false).contains("max_slot_wal_keep_size"));
+        assert!(fix(&behind, None, true).starts_with("Kafka is away"));
         let old = facts("extended", 300, None);
-        assert!(cure(&old, None, false).contains("pg_stat_activity"));
-        assert!(cure(&old, None, false).contains("disk is full"));
+        assert!(fix(&old, None, false).contains("pg_stat_activity"));
+        assert!(fix(&old, None, false).contains("disk is full"));
     }
 }

@@ -8,13 +8,13 @@ use tokio::sync::mpsc;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
-use super::slot_guard::{Change, SlotGuard, cure, unconfirmed_bytes};
+use super::slot_guard::{Change, SlotGuard, fix, unconfirmed_bytes};
 use crate::postgres::{self, SlotFacts, SlotOptions, Sql};
 use crate::relay::capture::lookout::look;
 use crate::relay::options::GuardOptions;
 use crate::relay::parts::RelayParts;
 use crate::telemetry::{
-    CatalogLook, Component, Condition, Metrics, SlotDanger, SlotReport, Status, UNACKNOWLEDGED_CURE,
+    CatalogLook, Component, Condition, Metrics, SlotDanger, SlotReport, Status, UNACKNOWLEDGED_FIX,
 };
 use crate::wal::Lsn;
 
@@ -102,7 +102,7 @@ impl SlotWatch {
         let (report, change) = self.warnings.lock().0.look(facts);
         self.metrics.slot(report);
         let in_danger = report.danger > SlotDanger::None;
-        self.status.slot(report, in_danger.then(|| self.cure(facts)));
+        self.status.slot(report, in_danger.then(|| self.fix(facts)));
         match change {
             Some(Change::Worse) => self.warn(facts, report),
             Some(Change::Better) => {
@@ -128,7 +128,7 @@ impl SlotWatch {
     }
 
     fn warn(&self, facts: &SlotFacts, report: SlotReport) {
-        let (slot, danger, fix) = (&self.options().name, report.danger.name(), self.cure(facts));
+        let (slot, danger, fix) = (&self.options().name, report.danger.name(), self.fix(facts));
         let wal_status = facts.wal_status.as_deref().unwrap_or("none");
         let (retained_bytes, safe_wal_bytes) = (facts.retained_bytes, facts.safe_wal_bytes);
         let unconfirmed_bytes = unconfirmed_bytes(facts);
@@ -157,9 +157,9 @@ impl SlotWatch {
         drop(self.lost.try_send(error));
     }
 
-    fn cure(&self, facts: &SlotFacts) -> String {
+    fn fix(&self, facts: &SlotFacts) -> String {
         let is_kafka_down = matches!(self.status.snapshot().kafka, Condition::Down { .. });
-        cure(facts, self.oldest_unacknowledged(), is_kafka_down)
+        fix(facts, self.oldest_unacknowledged(), is_kafka_down)
     }
 
     fn oldest_unacknowledged(&self) -> Option<Duration> {
@@ -187,7 +187,7 @@ impl Patience {
         if over {
             tracing::warn!(
                 age_seconds,
-                fix = UNACKNOWLEDGED_CURE,
+                fix = UNACKNOWLEDGED_FIX,
                 "an event waits too long for its acknowledgement"
             );
         } else {

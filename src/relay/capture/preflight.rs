@@ -201,9 +201,9 @@ fn guard(guardrail: Option<Guardrail>, tables: usize) -> Result<Option<String>, 
     if !fails {
         return Ok(Some(problem));
     }
-    let cure = "name fewer tables in table.include.list, raise guardrail.collections.max, or set \
+    let fix = "name fewer tables in table.include.list, raise guardrail.collections.max, or set \
                 guardrail.collections.limit.action=warn";
-    Err(postgres::Error::Precondition { problem, cure: cure.to_owned() })
+    Err(postgres::Error::Precondition { problem, fix: fix.to_owned() })
 }
 
 fn in_snapshot(parts: &RelayParts, captured: &[&TableFacts], all: &[TableFacts]) -> Vec<TableFacts> {
@@ -237,7 +237,7 @@ async fn identify(connection: &mut Connection) -> Result<(SystemId, TimelineId, 
 /// When it is too old, a standby, or does not decode logically.
 pub(crate) fn check_server(server: &ServerFacts, read_only: bool) -> Result<(), postgres::Error> {
     let refuse =
-        |problem: String, cure: &str| Err(postgres::Error::Precondition { problem, cure: cure.to_owned() });
+        |problem: String, fix: &str| Err(postgres::Error::Precondition { problem, fix: fix.to_owned() });
     if server.version_num < OLDEST_VERSION_NUM {
         let major = server.version_num / 10_000;
         return refuse(
@@ -270,7 +270,7 @@ pub(crate) fn check_server(server: &ServerFacts, read_only: bool) -> Result<(), 
 /// Returns the error that explains why no table is captured.
 pub(crate) fn no_table(filter: &TableFilter, route: &Route, all: &[TableFacts]) -> postgres::Error {
     let there = some_of(all);
-    let (problem, cure) = if filter.names_tables() {
+    let (problem, fix) = if filter.names_tables() {
         let make =
             if route.outbox().is_some() { ". To make an outbox table: psql -f sql/outbox.sql" } else { "" };
         let rule = "the entries are regular expressions that must match the whole of schema.table";
@@ -286,7 +286,7 @@ pub(crate) fn no_table(filter: &TableFilter, route: &Route, all: &[TableFacts]) 
             "make the tables first, or set publication.autocreate.mode=all_tables, which waits for them";
         ("no table is captured", format!("{set}; the database has: {there}"))
     };
-    postgres::Error::Precondition { problem: problem.to_owned(), cure }
+    postgres::Error::Precondition { problem: problem.to_owned(), fix }
 }
 
 /// Returns the same explanation as a note, where tables may be created later.

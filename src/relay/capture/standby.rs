@@ -43,7 +43,7 @@ pub(in crate::relay) fn check_replay(
 /// # Errors
 /// When the configuration asks for it.
 pub(in crate::relay) fn check_options(parts: &RelayParts) -> Result<(), postgres::Error> {
-    let (problem, cure) = if parts.relay.cleanup.enabled {
+    let (problem, fix) = if parts.relay.cleanup.enabled {
         (
             "outboxd.cleanup.enable: a standby deletes no rows",
             "clean up at the primary, with another configuration, or point database.hostname at it",
@@ -56,7 +56,7 @@ pub(in crate::relay) fn check_options(parts: &RelayParts) -> Result<(), postgres
     } else {
         return Ok(());
     };
-    Err(postgres::Error::Precondition { problem: problem.to_owned(), cure: cure.to_owned() })
+    Err(postgres::Error::Precondition { problem: problem.to_owned(), fix: fix.to_owned() })
 }
 
 /// Returns what the operator must know of this standby, one line each.

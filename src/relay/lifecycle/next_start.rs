@@ -130,7 +130,7 @@ impl NextStart {
     /// Returns the fix for a start that would be refused, or that would leave rows out.
     pub(crate) fn fix(&self) -> Option<String> {
         match self.step {
-            StartStep::Refuse => self.error.as_ref().and_then(Error::cure),
+            StartStep::Refuse => self.error.as_ref().and_then(Error::fix),
             StartStep::Create => Some(
                 "to send the rows that are in the tables: outboxd run -c FILE -X snapshot.mode=initial"
                     .to_owned(),

@@ -118,7 +118,7 @@ impl Opening<'_> {
         for error in identities.refused {
             tracing::error!(
                 error = chain(&error),
-                fix = error.cure(),
+                fix = error.fix(),
                 "replica.identity.autoset.values: a table keeps its replica identity, and is streamed with it"
             );
         }
@@ -210,7 +210,7 @@ async fn read_patiently(positions: &Positions, status: &Status) -> Result<Option
             read => return read,
         };
         if error.class() == Class::Definite {
-            tracing::warn!(error = chain(&error), fix = error.cure(), "cannot read the position");
+            tracing::warn!(error = chain(&error), fix = error.fix(), "cannot read the position");
             return Ok(None);
         }
         status.down_by(Component::Kafka, &error, Instant::now());

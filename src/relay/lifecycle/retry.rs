@@ -235,7 +235,7 @@ mod tests {
     }
 
     fn precondition() -> Error {
-        postgres::Error::Precondition { problem: "p".to_owned(), cure: "c".to_owned() }.into()
+        postgres::Error::Precondition { problem: "p".to_owned(), fix: "c".to_owned() }.into()
     }
 
     fn broken() -> Error {

@@ -109,7 +109,7 @@ impl<'o> Opening<'o> {
         let slot = &self.parts.postgres.slot;
         let Some(lacking) = facts.and_then(|facts| slot.lacks_failover(facts)) else { return };
         if self.status.warn(lacking.problem.clone()) {
-            tracing::warn!(slot = %slot.name, fix = lacking.cure, "{}", lacking.problem);
+            tracing::warn!(slot = %slot.name, fix = lacking.fix, "{}", lacking.problem);
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) struct Problem {
     pub(crate) what: String,
     /// Fix.
     #[serde(flatten, with = "fix_names")]
-    pub(crate) cure: Option<String>,
+    pub(crate) fix: Option<String>,
 }
 
 /// Returns the problems, the worst first, and of equal ones those with a fix first.
@@ -28,15 +28,15 @@ pub(super) fn problems(state: &Snapshot, now: Instant) -> Vec<Problem> {
     drop(problems.splice(at..at, of_slot));
     problems.extend(state.kafka_silence(now).map(|age| {
         let what = format!("Kafka has acknowledged nothing for {} s", age.as_secs());
-        watch(what, crate::telemetry::UNACKNOWLEDGED_CURE)
+        watch(what, crate::telemetry::UNACKNOWLEDGED_FIX)
     }));
     problems.extend(other_tables(state));
-    problems.extend(state.catalog_warnings(now).map(|(what, cure)| watch(what, &cure)));
+    problems.extend(state.catalog_warnings(now).map(|(what, fix)| watch(what, &fix)));
     problems.extend(state.late_position(now).map(|what| watch(what, LATE_POSITION)));
     problems.extend(state.warnings.iter().map(|warning| Problem {
         level: Level::Watch,
         what: warning.clone(),
-        cure: None,
+        fix: None,
     }));
     worst_first(problems)
 }
@@ -47,15 +47,15 @@ pub(super) fn with_runway(mut problems: Vec<Problem>, runway: Runway, state: &Sn
     if is_held_up && runway.is_urgent() && runway != Runway::Over {
         let what =
             format!("the slot is lost in {} at the present rate, with every unsent event", runway.words().0);
-        let cure = state.slot_cure.clone().unwrap_or_else(|| MAKE_ROOM.to_owned());
-        problems.insert(0, Problem { level: Level::Wrong, what, cure: Some(cure) });
+        let fix = state.slot_fix.clone().unwrap_or_else(|| MAKE_ROOM.to_owned());
+        problems.insert(0, Problem { level: Level::Wrong, what, fix: Some(fix) });
     }
     worst_first(problems)
 }
 
 /// Sorts by severity; a problem that only follows from another one has no fix of its own and comes behind it.
 fn worst_first(mut problems: Vec<Problem>) -> Vec<Problem> {
-    problems.sort_by_key(|problem| (std::cmp::Reverse(problem.level), problem.cure.is_none()));
+    problems.sort_by_key(|problem| (std::cmp::Reverse(problem.level), problem.fix.is_none()));
     problems
 }
 
@@ -69,8 +69,8 @@ const WAITS: &str = "if it lasts, outboxd check -c FILE names what is missing; o
 const STALLED: &str =
     "/livez fails: what supervises the process should restart it. If it comes back, report it with the log";
 
-fn watch(what: String, cure: &str) -> Problem {
-    Problem { level: Level::Watch, what, cure: Some(cure.to_owned()) }
+fn watch(what: String, fix: &str) -> Problem {
+    Problem { level: Level::Watch, what, fix: Some(fix.to_owned()) }
 }
 
 fn other_tables(state: &Snapshot) -> Option<Problem> {
@@ -82,16 +82,16 @@ fn other_tables(state: &Snapshot) -> Option<Problem> {
 }
 
 fn unready(reason: &NotReady, state: &Snapshot) -> Problem {
-    let cure = match reason {
+    let fix = match reason {
         NotReady::Down { component, .. } => match state.condition(*component) {
-            Condition::Down { cure: Some(cure), .. } => Some(cure.clone()),
+            Condition::Down { fix: Some(fix), .. } => Some(fix.clone()),
             _ => Some(WAITS.to_owned()),
         },
         NotReady::Stalled(_) => Some(STALLED.to_owned()),
-        NotReady::Unacknowledged(_) => Some(crate::telemetry::UNACKNOWLEDGED_CURE.to_owned()),
+        NotReady::Unacknowledged(_) => Some(crate::telemetry::UNACKNOWLEDGED_FIX.to_owned()),
         NotReady::Phase(_) | NotReady::Untried(_) => None,
     };
-    Problem { level: level(reason, state), what: reason.to_string(), cure }
+    Problem { level: level(reason, state), what: reason.to_string(), fix }
 }
 
 /// Returns the level of a reason. A start is no fault.
@@ -117,8 +117,8 @@ fn slot(state: &Snapshot) -> Option<Problem> {
         SlotDanger::Lost => (Level::Wrong, "the slot is lost"),
     };
     // The same in other words, when the slot does not work any more.
-    let is_told = matches!(state.condition(Component::Slot), Condition::Down { cure: Some(_), .. });
-    (!is_told).then(|| Problem { level, what: what.to_owned(), cure: state.slot_cure.clone() })
+    let is_told = matches!(state.condition(Component::Slot), Condition::Down { fix: Some(_), .. });
+    (!is_told).then(|| Problem { level, what: what.to_owned(), fix: state.slot_fix.clone() })
 }
 
 #[cfg(test)]
@@ -132,7 +132,7 @@ mod tests {
         let fix = |text: Option<&str>| Problem {
             level: Level::Watch,
             what: "w".to_owned(),
-            cure: text.map(str::to_owned),
+            fix: text.map(str::to_owned),
         };
         let written = serde_json::to_value(fix(Some("f"))).unwrap();
         assert_eq!((&written["fix"], &written["cure"]), (&"f".into(), &"f".into()));
@@ -200,13 +200,13 @@ mod tests {
         let what =
             "new tables are captured and not in publication \"p\": no row of \"public\".\"t0\" is sent";
         assert_eq!((one.level, one.what.as_str()), (Level::Watch, what));
-        assert!(one.cure.unwrap().starts_with("ALTER PUBLICATION \"p\" ADD TABLE \"public\".\"t0\"; "));
+        assert!(one.fix.unwrap().starts_with("ALTER PUBLICATION \"p\" ADD TABLE \"public\".\"t0\"; "));
         assert!(told(7)[0].what.contains("\"public\".\"t4\" and 2 more"));
         assert_eq!(told(0), []);
         status.unpublished(Unpublished { unlogged: vec!["\"u\"".to_owned()], ..Unpublished::none("p") });
         let [unlogged] = problems(&status.snapshot(), Instant::now()).try_into().unwrap();
         assert!(unlogged.what.contains("no row of \"u\""), "{unlogged:?}");
-        assert!(unlogged.cure.unwrap().starts_with("ALTER TABLE \"u\" SET LOGGED; "));
+        assert!(unlogged.fix.unwrap().starts_with("ALTER TABLE \"u\" SET LOGGED; "));
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
         let found = problems(&status.snapshot(), late);
         let told =
             found.iter().find(|problem| problem.what.contains("could not be looked at for 31 s")).unwrap();
-        assert!(told.cure.as_ref().unwrap().contains("permission denied"));
+        assert!(told.fix.as_ref().unwrap().contains("permission denied"));
         status.enter(Phase::Connecting);
         assert!(problems(&status.snapshot(), late).iter().all(|problem| !problem.what.contains("looked at")));
     }
@@ -236,7 +236,7 @@ mod tests {
         let found = problems(&status.snapshot(), now);
         let told: Vec<_> = found
             .iter()
-            .map(|problem| (problem.level, problem.what.as_str(), problem.cure.as_deref()))
+            .map(|problem| (problem.level, problem.what.as_str(), problem.fix.as_deref()))
             .collect();
         let expected = [
             (Level::Wrong, "kafka has been down for 0 s: no broker answers", Some(WAITS)),

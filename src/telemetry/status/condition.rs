@@ -51,7 +51,7 @@ pub enum Condition {
         /// Why, in the words of the last error.
         reason: String,
         /// Fix, if the last error has one.
-        cure: Option<String>,
+        fix: Option<String>,
         /// Since when.
         since: Instant,
         /// Time of the last log line.
@@ -81,12 +81,12 @@ impl Condition {
     pub(super) fn fail(
         &mut self,
         component: Component,
-        (reason, cure): (String, Option<String>),
+        (reason, fix): (String, Option<String>),
         now: Instant,
     ) {
-        let Self::Down { reason: last_reason, cure: last_cure, since, logged } = self else {
+        let Self::Down { reason: last_reason, fix: last_fix, since, logged } = self else {
             tracing::warn!(%component, error = %reason, "component is down");
-            *self = Self::Down { reason, cure, since: now, logged: now };
+            *self = Self::Down { reason, fix, since: now, logged: now };
             return;
         };
         if now.saturating_duration_since(*logged) >= REMINDER_INTERVAL {
@@ -94,7 +94,7 @@ impl Condition {
             tracing::warn!(%component, error = %reason, outage_seconds = outage, "component is still down");
             *logged = now;
         }
-        (*last_reason, *last_cure) = (reason, cure);
+        (*last_reason, *last_fix) = (reason, fix);
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
         let mut condition = Condition::Unknown;
         condition.fail(Component::Kafka, ("refused".into(), Some("wait".into())), start);
         condition.fail(Component::Kafka, ("timed out".into(), None), later);
-        let down = |logged| Condition::Down { reason: "timed out".into(), cure: None, since: start, logged };
+        let down = |logged| Condition::Down { reason: "timed out".into(), fix: None, since: start, logged };
         assert_eq!(condition, down(start));
 
         let reminded = start + REMINDER_INTERVAL;

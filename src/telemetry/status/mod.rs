@@ -87,7 +87,7 @@ pub struct Snapshot {
     /// Last facts of the slot; `None` before the first time.
     pub slot_report: Option<SlotReport>,
     /// Fix of the slot's danger; `None` when there is none.
-    pub slot_cure: Option<String>,
+    pub slot_fix: Option<String>,
     /// Tables of a standby that the relay with the slot does not capture.
     pub holder_lacks: Vec<String>,
     /// Captured tables that have come since the start and that the publication has not got.
@@ -122,7 +122,7 @@ impl Status {
             kafka: Condition::Unknown,
             registry: Condition::Unknown,
             slot_report: None,
-            slot_cure: None,
+            slot_fix: None,
             holder_lacks: Vec::new(),
             unpublished: Unpublished::default(),
             unseen: Unseen::default(),
@@ -178,7 +178,7 @@ impl Status {
 
     /// Does the same for an error, which also has its fix.
     pub fn down_by(&self, component: Component, error: &dyn Diagnose, now: Instant) {
-        self.fail(component, (chain(error), error.cure()), now);
+        self.fail(component, (chain(error), error.fix()), now);
     }
 
     fn fail(&self, component: Component, why: (String, Option<String>), now: Instant) {
@@ -186,8 +186,8 @@ impl Status {
     }
 
     /// Stores the server's facts of the slot, and the fix when it is in danger.
-    pub fn slot(&self, report: SlotReport, cure: Option<String>) {
-        self.0.send_modify(|state| (state.slot_report, state.slot_cure) = (Some(report), cure));
+    pub fn slot(&self, report: SlotReport, fix: Option<String>) {
+        self.0.send_modify(|state| (state.slot_report, state.slot_fix) = (Some(report), fix));
     }
 
     /// Stores the tables that the relay with the slot does not capture, and logs them.
@@ -307,7 +307,7 @@ impl Snapshot {
     /// Resets the conditions: PostgreSQL is not queried any more, and nothing is in flight to Kafka.
     fn release(&mut self) {
         (self.postgres, self.slot) = (Condition::Unknown, Condition::Unknown);
-        (self.slot_report, self.slot_cure, self.snapshot_waits) = (None, None, None);
+        (self.slot_report, self.slot_fix, self.snapshot_waits) = (None, None, None);
         self.progress.release();
     }
 

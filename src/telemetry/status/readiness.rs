@@ -95,7 +95,7 @@ impl Snapshot {
     #[must_use]
     pub(crate) fn is_slot_lost(&self) -> bool {
         let is_lost = self.slot_report.is_some_and(|report| report.danger == SlotDanger::Lost);
-        is_lost || matches!(self.condition(Component::Slot), Condition::Down { cure: Some(_), .. })
+        is_lost || matches!(self.condition(Component::Slot), Condition::Down { fix: Some(_), .. })
     }
 
     /// Returns for how long Kafka has acknowledged nothing of what is on its way, unless another line reports it or it is too short.
@@ -111,7 +111,7 @@ impl Snapshot {
         self.warnings
             .iter()
             .cloned()
-            .chain(self.catalog_warnings(now).map(|(what, cure)| format!("{what}; to fix: {cure}")))
+            .chain(self.catalog_warnings(now).map(|(what, fix)| format!("{what}; to fix: {fix}")))
             .chain(self.late_position(now))
     }
 

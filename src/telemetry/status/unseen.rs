@@ -103,9 +103,9 @@ mod tests {
         assert_eq!(unseen.warnings(after(29)), []);
         unseen.not_seen(Publication, "a lock", after(31));
         unseen.not_seen(NewTables, "a lock", after(31));
-        let [(what, cure)] = unseen.warnings(after(40)).try_into().unwrap();
+        let [(what, fix)] = unseen.warnings(after(40)).try_into().unwrap();
         assert!(what.starts_with("the publication and its tables could not be looked at for 40 s"), "{what}");
-        assert!(cure.ends_with(": a lock"), "{cure}");
+        assert!(fix.ends_with(": a lock"), "{fix}");
         unseen.seen(Publication, after(41));
         assert_eq!(unseen.warnings(after(41)), []);
     }

@@ -75,10 +75,10 @@ pub(super) fn write(name: &str, case: &Case, mut recording: Recording, address: 
 
 fn replay(file: &File) -> Result<(), String> {
     let case = file.read();
-    let cure = format!("record it: OUTBOXD_RECORD=1 CASES={} cargo test --test e2e end_to_end", file.name);
-    let recording = Recording::read(&file.name).ok_or_else(|| format!("there is no recording\n{cure}"))?;
+    let fix = format!("record it: OUTBOXD_RECORD=1 CASES={} cargo test --test e2e end_to_end", file.name);
+    let recording = Recording::read(&file.name).ok_or_else(|| format!("there is no recording\n{fix}"))?;
     if recording.facts["case"] != case.digest() {
-        return Err(format!("the case has changed since it was recorded\n{cure}"));
+        return Err(format!("the case has changed since it was recorded\n{fix}"));
     }
     replay_case(&case, &recording)
 }

@@ -196,14 +196,14 @@ fn timescaledbs_catalog_is_read_where_the_tables_are() {
     {
         assert_eq!(refused(option, value), [""; 0], "{option}={value}");
     }
-    for (option, value, cure) in [
+    for (option, value, fix) in [
         ("hostname", "other", "write \"db\""),
         ("port", "5433", "write \"5432\""),
         ("dbname", "other", "write \"shop\""),
     ] {
         let told = refused(option, value);
         let [told] = told.as_slice() else { panic!("{told:?}") };
-        assert!(told.contains(&format!("transforms.ts.database.{option}")) && told.contains(cure), "{told}");
+        assert!(told.contains(&format!("transforms.ts.database.{option}")) && told.contains(fix), "{told}");
     }
 }
 

@@ -103,7 +103,7 @@ impl Diagnose for CleanupError {
                 "outboxd verify checks that every row has its record. If so, or if older rows need not be sent: \
                  --also-before-slot",
             ),
-            Self::CleanupObstacle(obstacle) => unprepared.with_fix(obstacle.cure()),
+            Self::CleanupObstacle(obstacle) => unprepared.with_fix(obstacle.fix()),
             Self::Captured(_) | Self::Doubtful { source: Doubt::Archive(_), .. } => {
                 unprepared.with_fix("--archive-table with a table that table.include.list does not name")
             }
@@ -116,7 +116,7 @@ impl Diagnose for CleanupError {
             Self::Doubtful { source: Doubt::Migrating, .. } => {
                 unprepared.with_fix("outboxd migrate status -c FILE")
             }
-            Self::OnlyCopies(_) => unprepared.with_fix(OnlyCopies::CURE),
+            Self::OnlyCopies(_) => unprepared.with_fix(OnlyCopies::FIX),
             // The warning contains it.
             Self::Suspected { .. } => unprepared,
             Self::NoSlot { fix, .. } => unprepared.with_optional_fix(fix.clone()),
@@ -134,10 +134,10 @@ impl Diagnose for CleanupError {
             Self::Pass { source: PassError::Changed, .. } => failed.with_fix("run this again"),
             Self::Pass { source: source @ PassError::Lacking { .. }, .. }
             | Self::Partitions { source: source @ PassError::Lacking { .. }, .. } => {
-                failed.with_optional_fix(source.cure().map(str::to_owned))
+                failed.with_optional_fix(source.fix().map(str::to_owned))
             }
             Self::Pass { source: PassError::Parquet(_, source), .. } | Self::Parquet(_, source) => {
-                failed.with_fix(parquet_cure(source))
+                failed.with_fix(parquet_fix(source))
             }
             Self::Partitions { source: PassError::Postgres(error), .. }
                 if error.sqlstate() == Some("42501") =>
@@ -160,8 +160,8 @@ impl Diagnose for CleanupError {
 const ROOM: &str =
     "give the folder room, and run this again: the rows are in that file, and become a Parquet file then";
 
-fn parquet_cure(error: &ConvertError) -> String {
-    let cure = match error {
+fn parquet_fix(error: &ConvertError) -> String {
+    let fix = match error {
         ConvertError::Line(_) | ConvertError::Header => {
             "that file was changed by another program: each cleanup reads it again until it is moved elsewhere"
         }
@@ -173,5 +173,5 @@ fn parquet_cure(error: &ConvertError) -> String {
         ConvertError::Parquet(_) => ROOM,
         ConvertError::Io(_) | ConvertError::Stopped => ROOM,
     };
-    cure.to_owned()
+    fix.to_owned()
 }

@@ -35,7 +35,7 @@ pub(super) async fn publication(
     if !existing.inserts {
         return Err(Error::Precondition {
             problem: format!("publication {name} is there and does not publish inserts"),
-            cure: format!(
+            fix: format!(
                 "give publication.name another name, or, if no other client reads it: ALTER PUBLICATION {name} SET (publish = '{}');",
                 options.needed.publish()
             ),

@@ -22,8 +22,8 @@ pub(super) fn plan(site: &Site, args: &TargetArgs, found: &Comparison, order: &S
     }
     let mut text = format!("{compared}  slot      {name} {slot}\n");
     for obstacle in obstacles {
-        let cure = obstacle.cure().map(|cure| format!("    to fix: {}\n", args.in_commands(&cure)));
-        text.push_str(&format!("✗ {obstacle}\n{}", cure.unwrap_or_default()));
+        let fix = obstacle.fix().map(|fix| format!("    to fix: {}\n", args.in_commands(&fix)));
+        text.push_str(&format!("✗ {obstacle}\n{}", fix.unwrap_or_default()));
     }
     text
 }

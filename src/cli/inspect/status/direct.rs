@@ -41,7 +41,7 @@ pub(in crate::cli) struct Direct {
     pub(in crate::cli) runway: Runway,
     /// Fix, if something must be done.
     #[serde(flatten, serialize_with = "fix_names::serialize")]
-    pub(in crate::cli) cure: Option<String>,
+    pub(in crate::cli) fix: Option<String>,
 }
 
 const START: &str = "start outboxd run with this configuration: until a client reads the slot nothing is sent, and \
@@ -82,7 +82,7 @@ impl SlotLook {
         let mut direct = Direct::of(name.to_string(), &facts, rate);
         // The fix that the next start would name.
         let lost = direct.lost.as_deref().map(|reason| self.options.slot.lost(reason));
-        direct.cure = lost.and_then(|error| error.cure()).or(direct.cure);
+        direct.fix = lost.and_then(|error| error.fix()).or(direct.fix);
         Ok(direct)
     }
 }
@@ -108,7 +108,7 @@ impl Direct {
         });
         let is_unreserved = facts.wal_status.as_deref() == Some("unreserved");
         let is_over = lost.is_some() || is_unreserved;
-        let cure = match (is_unreserved, facts.active_pid) {
+        let fix = match (is_unreserved, facts.active_pid) {
             (false, Some(_)) => None,
             (false, None) => Some(START),
             (true, None) => Some(START_AT_ONCE),
@@ -130,7 +130,7 @@ impl Direct {
             stopped: None,
             wal_bytes_per_second: rate,
             runway: Runway::of(is_over, facts.safe_wal_bytes, rate),
-            cure: cure.map(str::to_owned),
+            fix: fix.map(str::to_owned),
         }
     }
 }

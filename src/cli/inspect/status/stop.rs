@@ -23,9 +23,9 @@ pub(super) async fn add_remembered(direct: &mut Direct, config: &ConfigArgs) {
         Err(error) => Err(format!("run refuses this configuration: {}", chain(&error))),
     };
     match found {
-        Ok(Some((stopped, cure))) => {
+        Ok(Some((stopped, fix))) => {
             direct.stopped = Some(stopped);
-            direct.cure = cure.or(direct.cure.take());
+            direct.fix = fix.or(direct.fix.take());
         }
         Ok(None) => {}
         Err(reason) => print_message(&format!(
@@ -56,7 +56,7 @@ async fn find(direct: &Direct, parts: Arc<RelayParts>) -> Result<Option<(String,
     let (accept, always) =
         (parts.relay.position.accept, parts.postgres.snapshot.mode == SnapshotMode::Always);
     let stop = kept.stop(confirmed, accept, always);
-    Ok(stop.map(|stop| (stop.to_string(), stop.cure())))
+    Ok(stop.map(|stop| (stop.to_string(), stop.fix())))
 }
 
 async fn database(parts: &RelayParts) -> Result<Oid, postgres::Error> {

@@ -67,11 +67,11 @@ fn count(count: u64, what: &str) -> String {
 
 fn problem(problem: &Problem) -> Vec<String> {
     let what = format!("{} {}", problem.level.sign(), problem.what);
-    std::iter::once(what).chain(cure(problem.cure.as_deref())).collect()
+    std::iter::once(what).chain(fix(problem.fix.as_deref())).collect()
 }
 
-fn cure(cure: Option<&str>) -> impl Iterator<Item = String> {
-    cure.unwrap_or_default().lines().enumerate().map(|(number, line)| match number {
+fn fix(fix: Option<&str>) -> impl Iterator<Item = String> {
+    fix.unwrap_or_default().lines().enumerate().map(|(number, line)| match number {
         0 => format!("    to fix: {line}"),
         _ => format!("            {line}"),
     })
@@ -129,7 +129,7 @@ fn of_database(seen: &Direct) -> Vec<String> {
     field("slot", format!("keeps {} of WAL ({status}){room}", HumanBytes(seen.retained_bytes)));
     let (runway, meaning) = seen.runway.words();
     field("runway", format!("{runway}: {meaning}"));
-    lines.extend(cure(seen.cure.as_deref()));
+    lines.extend(fix(seen.fix.as_deref()));
     lines
 }
 
@@ -147,7 +147,7 @@ mod tests {
     fn told(facts: SlotFacts, rate: Option<u64>) -> String {
         let direct = Direct::of("orders".to_owned(), &facts, rate);
         let object = serde_json::to_value(&direct).unwrap();
-        assert_eq!((&object["fix"], &object["cure"]), (&direct.cure.clone().into(), &object["fix"]));
+        assert_eq!((&object["fix"], &object["cure"]), (&direct.fix.clone().into(), &object["fix"]));
         of_database(&direct).join("\n")
     }
 
@@ -199,11 +199,11 @@ mod tests {
                 Some("max_slot_wal_keep_size"),
             ),
         ];
-        for (facts, rate, expected, cure) in cases {
+        for (facts, rate, expected, fix) in cases {
             let text = told(facts, rate);
             assert!(expected.iter().all(|part| text.contains(part)), "{text}");
-            assert_eq!(text.contains("to fix: "), cure.is_some(), "{text}");
-            assert!(cure.is_none_or(|cure| text.contains(cure)), "{text}");
+            assert_eq!(text.contains("to fix: "), fix.is_some(), "{text}");
+            assert!(fix.is_none_or(|fix| text.contains(fix)), "{text}");
         }
     }
 }

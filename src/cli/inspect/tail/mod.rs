@@ -126,8 +126,8 @@ async fn source(args: &TailArgs) -> Result<Source, TailError> {
 /// so may these.
 fn of_configuration(args: &TailArgs) -> Registries {
     registries::of_sources(&args.config.sources()).unwrap_or_else(|error| {
-        let cure = error.cure().map(|cure| format!("\n  to fix: {cure}")).unwrap_or_default();
-        print_message(&format!("values with a schema id are not decoded: {}{cure}", chain(&error)));
+        let fix = error.fix().map(|fix| format!("\n  to fix: {fix}")).unwrap_or_default();
+        print_message(&format!("values with a schema id are not decoded: {}{fix}", chain(&error)));
         Registries::default()
     })
 }

@@ -16,7 +16,7 @@ fn mistake(problem: &Problem) -> Check {
     let because: Vec<_> = causes(problem).map(|cause| format!("because: {cause}")).collect();
     Check {
         detail: (!because.is_empty()).then(|| because.join("\n")),
-        cure: problem.cure(),
+        fix: problem.fix(),
         ..Check::failure(codes::CONFIGURATION, problem.to_string())
     }
 }

@@ -59,8 +59,8 @@ impl Unsent {
         let check = Check::warning(codes::GENERATED, title)
             .detail("it is generated: events of a snapshot have it, and those of inserts and updates have not, as in Debezium");
         match self.publishing(publication, version_num) {
-            Some(statement) => check.cure(statement),
-            None => check.cure("to have it in no event: column.exclude.list"),
+            Some(statement) => check.fix(statement),
+            None => check.fix("to have it in no event: column.exclude.list"),
         }
     }
 
@@ -77,11 +77,11 @@ impl Unsent {
             "{option} names column {column:?} of table {}, which is generated and in no stream",
             tables::name(table)
         );
-        let cure = match self.publishing(publication, version_num) {
+        let fix = match self.publishing(publication, version_num) {
             Some(statement) => statement,
             None => "let the application write the column, or a trigger".to_owned(),
         };
-        Some(Check::failure(codes::GENERATED, title).cure(cure))
+        Some(Check::failure(codes::GENERATED, title).fix(fix))
     }
 
     fn named(&self) -> String {

@@ -85,7 +85,7 @@ impl Identity {
                             format!("a start cannot set the replica identity of table {}", self.shown());
                         let check = Check::warning(codes::REPLICA_IDENTITY, title)
                             .detail("the role does not own the table")
-                            .cure(format!("as its owner: {statement};"));
+                            .fix(format!("as its owner: {statement};"));
                         return (self, Some(check));
                     }
                 };
@@ -96,8 +96,8 @@ impl Identity {
             Ok(_) => (self, None),
             Err(error) => {
                 let check = Check::warning(codes::REPLICA_IDENTITY, error.to_string());
-                let cure = error.cure();
-                (self, Some(cure.into_iter().fold(check, Check::cure)))
+                let fix = error.fix();
+                (self, Some(fix.into_iter().fold(check, Check::fix)))
             }
         }
     }
@@ -141,7 +141,7 @@ impl Identity {
             let title = format!("table {} has no replica identity", self.shown());
             let detail = "PostgreSQL refuses every UPDATE and DELETE of it, the application's too, as soon as a publication \
                           of updates and deletes has the table";
-            Check::warning(codes::REPLICA_IDENTITY, title).detail(detail).cure(format!(
+            Check::warning(codes::REPLICA_IDENTITY, title).detail(detail).fix(format!(
                 "ALTER TABLE {table} ADD PRIMARY KEY (…); or: ALTER TABLE {table} REPLICA IDENTITY FULL;",
                 table = self.quoted()
             ))
@@ -155,7 +155,7 @@ impl Identity {
         let (schema, name) = (&self.root.0, &self.root.1);
         let table = format!("{}.{}", escape_identifier(schema), escape_identifier(name));
         let pattern = fancy_regex::escape(&format!("{schema}.{name}")).into_owned();
-        Check::warning(codes::NO_KEY, title).detail(detail).cure(format!(
+        Check::warning(codes::NO_KEY, title).detail(detail).fix(format!(
             "ALTER TABLE {table} ADD PRIMARY KEY (…); or set message.key.columns={pattern}:column,column"
         ))
     }
@@ -171,7 +171,7 @@ impl Identity {
                           writes the whole old row at each update and delete";
             Check::note(codes::PLACEHOLDERS, title)
                 .detail(detail)
-                .cure(format!("ALTER TABLE {} REPLICA IDENTITY FULL;", self.quoted()))
+                .fix(format!("ALTER TABLE {} REPLICA IDENTITY FULL;", self.quoted()))
         })
     }
 

@@ -96,19 +96,19 @@ fn made_by_brokers(topic: &str, brokers: usize, broker: Option<&Settings>) -> Ve
             );
             let durability = broker.map(|broker| durability(topic, copies, broker));
             // Before the topic exists, creating it well is the simpler fix.
-            let durability = durability.map(|check| Check { cure: check.cure.and(Some(create)), ..check });
+            let durability = durability.map(|check| Check { fix: check.fix.and(Some(create)), ..check });
             std::iter::once(Check::note(codes::TOPIC, title)).chain(durability).collect()
         }
         Some(_) => {
             let title = format!("topic {topic:?} does not exist, and auto.create.topics.enable=false");
-            vec![Check::failure(codes::TOPIC, title).cure(create)]
+            vec![Check::failure(codes::TOPIC, title).fix(create)]
         }
         None => {
             let title = format!("topic {topic:?} does not exist, or outboxd may not see it");
             vec![
                 Check::warning(codes::TOPIC, title)
                     .detail("the brokers do not report whether they create topics")
-                    .cure(create),
+                    .fix(create),
             ]
         }
     }
@@ -129,10 +129,10 @@ mod tests {
         for (broker, expected) in cases {
             let checks = missing(&target(false), &Maker::Brokers, 3, broker);
             assert_eq!(outcome(&checks, codes::TOPIC), Some(expected));
-            let cure = checks.iter().find_map(|check| check.cure.as_deref());
+            let fix = checks.iter().find_map(|check| check.fix.as_deref());
             assert!(
-                cure.is_some_and(
-                    |cure| cure.contains("--create --topic orders --partitions 6 --replication-factor 3")
+                fix.is_some_and(
+                    |fix| fix.contains("--create --topic orders --partitions 6 --replication-factor 3")
                 ),
                 "{checks:?}"
             );

@@ -41,7 +41,7 @@ pub(super) fn position_topic(name: &str, found: &Found<'_>) -> Vec<Check> {
         Some(policy) => {
             let title =
                 format!("topic {name:?} forgets the position after its retention: cleanup.policy={policy}");
-            Check::warning(code, title).cure(tool_lines::set_property(name, "cleanup.policy=compact"))
+            Check::warning(code, title).fix(tool_lines::set_property(name, "cleanup.policy=compact"))
         }
     }];
     checks.extend(leaderless(topic));
@@ -56,8 +56,8 @@ fn not_kept(error: &Error) -> Check {
     let check = Check::warning(code, error.to_string()).detail(
         "outboxd runs without a position: a start does not notice a slot that was moved, dropped or made again meanwhile",
     );
-    match error.cure() {
-        Some(cure) => check.cure(cure),
+    match error.fix() {
+        Some(fix) => check.fix(fix),
         None => check,
     }
 }
@@ -186,10 +186,7 @@ mod tests {
             let checks = position_topic("t", &found);
             let outcomes: Vec<_> = checks.iter().map(|check| check.outcome).collect();
             assert_eq!(outcomes, expected, "{found:?}");
-            assert!(
-                checks.iter().all(|check| check.outcome != Warning || check.cure.is_some()),
-                "{checks:?}"
-            );
+            assert!(checks.iter().all(|check| check.outcome != Warning || check.fix.is_some()), "{checks:?}");
         }
     }
 
@@ -258,7 +255,7 @@ mod tests {
         let check = judged(nothing);
         assert_eq!(check.outcome, Failure, "{check:?}");
         assert!(
-            check.cure.as_deref().unwrap_or_default().contains("outboxd.position.accept=0/64"),
+            check.fix.as_deref().unwrap_or_default().contains("outboxd.position.accept=0/64"),
             "{check:?}"
         );
         assert_eq!(judged(ConfiguredStart { always: true, ..nothing }).outcome, Fine);

@@ -76,7 +76,7 @@ pub(super) async fn check(parts: &RelayParts) -> Findings {
         let doing = "checking PostgreSQL".to_owned();
         let error = Error::Timeout { doing, seconds: ALL_MAX.as_secs() };
         findings.checks.push(
-            Check::error(codes::CATALOG, &error).cure("check what the server is busy with, and try again"),
+            Check::error(codes::CATALOG, &error).fix("check what the server is busy with, and try again"),
         );
     }
     findings
@@ -361,9 +361,9 @@ fn logins(server: &ServerOptions, credential: Option<&str>, connections: &Connec
 
 fn refused(code: Code, error: &Error) -> Check {
     let check = Check::error(code, error);
-    match error.cure() {
+    match error.fix() {
         Some(_) => check,
-        None => check.cure("see the server's log for the reason"),
+        None => check.fix("see the server's log for the reason"),
     }
 }
 

@@ -23,11 +23,11 @@ pub(super) fn to_be_made(
             code,
             format!("{missing}, and publication.autocreate.mode=disabled forbids making it"),
         )
-        .cure(format!("as the owner of the table: {statement}")),
+        .fix(format!("as the owner of the table: {statement}")),
         _ if !may_create(options.autocreate, tables, rights) => {
             Check::failure(code, format!("{missing}, and the role may not make it"))
                 .detail(needed_rights(options.autocreate))
-                .cure(format!("as a role that may: {statement}"))
+                .fix(format!("as a role that may: {statement}"))
         }
         Autocreate::NoTables if options.may_lack_tables => Check::ok(
             code,
@@ -37,17 +37,17 @@ pub(super) fn to_be_made(
             code,
             format!("{missing}; run makes it without tables, and then ends: no table is published"),
         )
-        .cure("remove publication.autocreate.mode"),
+        .fix("remove publication.autocreate.mode"),
         Autocreate::AllTables | Autocreate::Filtered => {
             Check::ok(code, format!("{missing} yet; run makes it: {statement}"))
         }
     };
-    if slot_exists && check.cure.is_none() {
+    if slot_exists && check.fix.is_none() {
         return Check::warning(code, format!("{missing}, but the slot does"))
             .detail(
                 "the slot may have changes from before the publication: PostgreSQL cannot decode them for it",
             )
-            .cure(format!(
+            .fix(format!(
                 "{statement}\nand if the stream then fails, drop the slot, so that run creates it again"
             ));
     }
@@ -58,7 +58,7 @@ pub(super) fn to_be_made(
 pub(super) fn missing_on_standby(options: &PublicationOptions, tables: &[&TableFacts]) -> Check {
     let title = format!("publication {:?} does not exist, and a standby cannot make it", options.name);
     Check::failure(codes::PUBLICATION, title)
-        .cure(format!("on the primary, as the owner of the table: {};", options.create_statement(tables)))
+        .fix(format!("on the primary, as the owner of the table: {};", options.create_statement(tables)))
 }
 
 fn may_create(autocreate: Autocreate, tables: &[&TableFacts], rights: &Rights) -> bool {
@@ -106,15 +106,15 @@ pub(super) fn existing(
 /// that are not published make no events, which is permitted.
 fn operations(name: &str, options: &PublicationOptions, facts: &PublicationFacts) -> Option<Check> {
     let code = codes::PUBLISHED_OPERATIONS;
-    let cure = format!("ALTER PUBLICATION {name} SET (publish = '{}');", facts.widened(&options.needed));
+    let fix = format!("ALTER PUBLICATION {name} SET (publish = '{}');", facts.widened(&options.needed));
     let lacking = facts.lacking(&options.needed);
     if lacking.contains(&"insert") {
-        return Some(Check::failure(code, format!("publication {name} does not publish inserts")).cure(cure));
+        return Some(Check::failure(code, format!("publication {name} does not publish inserts")).fix(fix));
     }
     if !lacking.is_empty() {
         let title =
             format!("publication {name} does not publish {}: they make no events", lacking.join(", "));
-        return Some(Check::warning(code, title).cure(cure));
+        return Some(Check::warning(code, title).fix(fix));
     }
     let what = match &options.needed {
         PublishedOperations::Inserts => "inserts",
@@ -129,7 +129,7 @@ fn everything(name: &str, options: &PublicationOptions, tables: &[&TableFacts]) 
         .detail(format!(
             "the server decodes and sends every {what} any table, and outboxd drops those of other tables"
         ))
-        .cure(format!(
+        .fix(format!(
             "make a narrow one under another name: CREATE PUBLICATION outboxd FOR TABLE {} WITH (publish = '{}');\n\
              then, when the slot has passed that point, set publication.name to it",
             list(tables),
@@ -157,7 +157,7 @@ fn membership(
     let title = format!("publication {name} does not publish {}", names(&missing));
     let check =
         if options.may_lack_tables { Check::warning(code, title) } else { Check::failure(code, title) };
-    check.cure(format!("as the owner of the publication and the table: {alter}"))
+    check.fix(format!("as the owner of the publication and the table: {alter}"))
 }
 
 fn partitions(name: &str, facts: &PublicationFacts, table: &TableFacts) -> Option<Check> {
@@ -178,7 +178,7 @@ fn partitions(name: &str, facts: &PublicationFacts, table: &TableFacts) -> Optio
         (false, true, true) => Some(
             Check::failure(codes::PARTITIONS, format!("rows of partition {shown} come under the name of its root"))
                 .detail("table.include.list names the partition only, so that none of them would be captured")
-                .cure(format!(
+                .fix(format!(
                     "name the root in table.include.list, or: ALTER PUBLICATION {name} SET (publish_via_partition_root = false);"
                 )),
         ),
@@ -212,11 +212,11 @@ pub(super) fn filters(publication: &str, published: &[PublishedTable], outboxes:
             let filter =
                 sent.row_filter.as_ref().map_or_else(String::new, |filter| format!(" WHERE {filter}"));
             // One transaction, so that no insert finds the table unpublished.
-            let cure = format!(
+            let fix = format!(
                 "BEGIN;\nALTER PUBLICATION {name} DROP TABLE {quoted};\nALTER PUBLICATION {name} ADD TABLE \
                  {quoted}{filter};\nCOMMIT;"
             );
-            checks.push(Check::failure(codes::COLUMN_LIST, title).cure(cure));
+            checks.push(Check::failure(codes::COLUMN_LIST, title).fix(fix));
         } else if !whole {
             let title =
                 format!("publication {name} sends only columns {} of {shown}", sent.columns.join(", "));
@@ -295,7 +295,7 @@ mod tests {
         for (autocreate, rights, slot_exists, outcome) in cases {
             let check = to_be_made(&options(autocreate), &[&table], rights, slot_exists);
             assert_eq!(check.outcome, outcome, "{check:?}");
-            assert!(outcome == Ok || check.cure.is_some(), "{check:?}");
+            assert!(outcome == Ok || check.fix.is_some(), "{check:?}");
         }
     }
 
@@ -316,7 +316,7 @@ mod tests {
         let told = told.iter().find(|check| check.code == codes::PUBLISHED_OPERATIONS).unwrap();
         assert_eq!(told.outcome, Warning);
         assert!(told.title.contains("does not publish update, delete"), "{told:?}");
-        assert!(told.cure.as_ref().unwrap().contains("'insert, update, delete'"), "{told:?}");
+        assert!(told.fix.as_ref().unwrap().contains("'insert, update, delete'"), "{told:?}");
         let all = PublicationFacts { all_tables: true, ..facts() };
         assert_eq!(outcome(&check(&all, &unknown, &guest), codes::PUBLISHED_EXCESS), Some(Warning));
         assert_eq!(outcome(&check(&all, &unknown, &guest), codes::PUBLISHED_TABLES), Some(Ok));

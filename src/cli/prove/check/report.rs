@@ -15,7 +15,7 @@ pub(in crate::cli) struct Check {
     /// Consequence, or reason.
     pub(super) detail: Option<String>,
     /// Statement or command to type.
-    pub(super) cure: Option<String>,
+    pub(super) fix: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +33,7 @@ pub(super) enum Outcome {
 
 impl Check {
     pub(super) fn new(code: Code, outcome: Outcome, title: impl Into<String>) -> Self {
-        Self { code, outcome, title: title.into(), detail: None, cure: None }
+        Self { code, outcome, title: title.into(), detail: None, fix: None }
     }
 
     pub(super) fn ok(code: Code, title: impl Into<String>) -> Self {
@@ -61,7 +61,7 @@ impl Check {
         let because: Vec<_> = causes(error).map(|cause| format!("because: {cause}")).collect();
         Self {
             detail: (!because.is_empty()).then(|| because.join("\n")),
-            cure: error.cure(),
+            fix: error.fix(),
             ..Self::failure(code, error.to_string())
         }
     }
@@ -70,8 +70,8 @@ impl Check {
         Self { detail: Some(detail.into()), ..self }
     }
 
-    pub(super) fn cure(self, cure: impl Into<String>) -> Self {
-        Self { cure: Some(cure.into()), ..self }
+    pub(super) fn fix(self, fix: impl Into<String>) -> Self {
+        Self { fix: Some(fix.into()), ..self }
     }
 }
 
@@ -112,7 +112,7 @@ pub(in crate::cli) fn told(checks: &[Check]) -> String {
     let mut text = String::new();
     for check in checks {
         text.push_str(&format!("{} {}\n", check.outcome.sign(), hanging(&check.title, "  ")));
-        let more = [("", "  ", &check.detail), ("to fix: ", "          ", &check.cure)];
+        let more = [("", "  ", &check.detail), ("to fix: ", "          ", &check.fix)];
         for (label, indent, said) in more {
             let said = said.iter().map(|said| format!("  {label}{}\n", hanging(said, indent)));
             text.extend(said);
@@ -128,9 +128,9 @@ pub(in crate::cli) fn as_object(check: &Check) -> Value {
         "title": check.title,
         "outcome": check.outcome.name(),
         "detail": check.detail,
-        "fix": check.cure,
+        "fix": check.fix,
         // Its name before, for one release.
-        "cure": check.cure,
+        "cure": check.fix,
     })
 }
 
@@ -178,8 +178,8 @@ fn lines(checks: &[Check], coloured: bool) -> String {
         if let Some(detail) = &check.detail {
             text.push_str(&format!("    {}\n", hanging(detail, "    ")));
         }
-        if let Some(cure) = &check.cure {
-            text.push_str(&format!("    to fix: {}\n", hanging(cure, "            ")));
+        if let Some(fix) = &check.fix {
+            text.push_str(&format!("    to fix: {}\n", hanging(fix, "            ")));
         }
     }
     text.push_str(&summary(checks));
@@ -226,9 +226,9 @@ mod tests {
 
     fn checks() -> Vec<Check> {
         vec![
-            Check::ok(codes::WAL_LEVEL, "wal_level is logical").detail("not shown").cure("nor this"),
+            Check::ok(codes::WAL_LEVEL, "wal_level is logical").detail("not shown").fix("nor this"),
             Check::note(codes::SLOT_WAL_KEEP, "no limit").detail("the disk"),
-            Check::warning(codes::NULLABLE, "column \"k\" may be NULL").cure("ALTER TABLE t;\nthen wait"),
+            Check::warning(codes::NULLABLE, "column \"k\" may be NULL").fix("ALTER TABLE t;\nthen wait"),
             Check::failure(codes::LOGIN, "no\u{1b}[31m login").detail("because: x\nbecause: y"),
         ]
     }

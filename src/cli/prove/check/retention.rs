@@ -30,7 +30,7 @@ pub(super) fn retention(table: &TableFacts, manager: &Manager) -> Option<Check> 
             Some(
                 Check::warning(codes::RETENTION, title)
                     .detail("rows that it drops are sent as long as the slot has them, and cannot be sent again if it is lost")
-                    .cure(format!("to have them detached instead: {statement}")),
+                    .fix(format!("to have them detached instead: {statement}")),
             )
         }
         Manager::Partman(_) => Some(Check::ok(

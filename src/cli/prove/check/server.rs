@@ -32,7 +32,7 @@ fn version(version_num: i32) -> Check {
     let (major, minor) = (version_num / 10_000, version_num % 10_000);
     if version_num < OLDEST_VERSION_NUM {
         let title = format!("PostgreSQL {major} is too old: 14 is the oldest supported");
-        return Check::failure(codes::VERSION, title).cure("upgrade the server");
+        return Check::failure(codes::VERSION, title).fix("upgrade the server");
     }
     Check::ok(codes::VERSION, format!("PostgreSQL {major}.{minor} is supported"))
 }
@@ -64,7 +64,7 @@ fn wal_level(facts: &ServerFacts) -> Check {
     if facts.can_decode() {
         return Check::ok(codes::WAL_LEVEL, "wal_level is logical");
     }
-    Check::failure(codes::WAL_LEVEL, format!("wal_level is {level:?}, logical decoding needs \"logical\"")).cure(
+    Check::failure(codes::WAL_LEVEL, format!("wal_level is {level:?}, logical decoding needs \"logical\"")).fix(
         "as a superuser: ALTER SYSTEM SET wal_level = 'logical';\nthen restart the server (on RDS: set the parameter \
          rds.logical_replication to 1; on Cloud SQL: the flag cloudsql.logical_decoding to on)",
     )
@@ -78,7 +78,7 @@ fn encoding(name: &str) -> Check {
             "server_encoding is SQL_ASCII: the server converts nothing",
         )
         .detail("a row whose text is not UTF-8 cannot be sent")
-        .cure(
+        .fix(
             "move the outbox to a database made with: CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8';",
         ),
         other => {
@@ -92,7 +92,7 @@ pub(super) fn free_slots(free: i64) -> Check {
     if free > 0 {
         return Check::ok(codes::FREE_SLOTS, format!("a replication slot can be made: {free} free"));
     }
-    Check::failure(codes::FREE_SLOTS, "no replication slot is free (max_replication_slots)").cure(
+    Check::failure(codes::FREE_SLOTS, "no replication slot is free (max_replication_slots)").fix(
         "drop an unused slot: SELECT slot_name, database, active FROM pg_replication_slots;\nor raise the \
          limit: ALTER SYSTEM SET max_replication_slots = 20; and restart the server",
     )
@@ -108,7 +108,7 @@ pub(super) fn free_wal_senders(free: i64, ours: i64) -> Check {
             format!("a walsender is free for the stream ({free} in all)"),
         );
     }
-    Check::failure(codes::FREE_WAL_SENDERS, "no walsender is free (max_wal_senders)").cure(
+    Check::failure(codes::FREE_WAL_SENDERS, "no walsender is free (max_wal_senders)").fix(
         "end a session that is not needed: SELECT pid, application_name, client_addr FROM pg_stat_replication;\nor \
          raise the limit: ALTER SYSTEM SET max_wal_senders = 20; and restart the server",
     )
@@ -141,7 +141,7 @@ fn wal_sender_timeout(timeout_ms: i64, status_interval: Duration) -> Check {
             code,
             format!("wal_sender_timeout is {timeout_ms} ms: any short pause ends the stream"),
         )
-        .cure("ALTER SYSTEM SET wal_sender_timeout = '60s'; SELECT pg_reload_conf();"),
+        .fix("ALTER SYSTEM SET wal_sender_timeout = '60s'; SELECT pg_reload_conf();"),
         _ if interval_ms > timeout_ms / 3 => Check::note(
             code,
             format!(
@@ -163,7 +163,7 @@ fn idle_slot_timeout(seconds: i64) -> Option<Check> {
             "idle_replication_slot_timeout is {seconds} s: the slot is lost when outboxd is away for that long"
         );
         Check::warning(codes::IDLE_SLOT_TIMEOUT, title)
-            .cure("ALTER SYSTEM SET idle_replication_slot_timeout = 0; SELECT pg_reload_conf();")
+            .fix("ALTER SYSTEM SET idle_replication_slot_timeout = 0; SELECT pg_reload_conf();")
     })
 }
 
@@ -175,7 +175,7 @@ pub(super) fn clock(ahead_s: f64) -> Check {
     let (by, where_to) = (ahead_s.abs(), if ahead_s > 0.0 { "ahead of" } else { "behind" });
     Check::warning(codes::CLOCK, format!("the server's clock is {by:.0} s {where_to} this host's"))
         .detail("timestamps and ages of events are wrong by as much")
-        .cure("synchronise both with NTP (timedatectl set-ntp true)")
+        .fix("synchronise both with NTP (timedatectl set-ntp true)")
 }
 
 #[cfg(test)]
@@ -224,9 +224,9 @@ mod tests {
         let checks = requirements(&unfit, false);
         let expected = [("PG004", Ok), ("PG005", Failure), ("PG003", Failure), ("PG006", Warning)];
         assert_eq!(outcomes(&checks), expected);
-        assert!(checks.iter().skip(1).all(|check| check.cure.is_some()));
+        assert!(checks.iter().skip(1).all(|check| check.fix.is_some()));
         let old = version(130_020);
-        assert!(old.outcome == Failure && old.cure.is_some());
+        assert!(old.outcome == Failure && old.fix.is_some());
     }
 
     #[test]

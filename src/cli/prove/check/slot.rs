@@ -31,7 +31,7 @@ pub(super) fn slot(
             checks.extend(
                 options
                     .lacks_failover(facts)
-                    .map(|lacking| Check::warning(codes::SLOT_FAILOVER, lacking.problem).cure(lacking.cure)),
+                    .map(|lacking| Check::warning(codes::SLOT_FAILOVER, lacking.problem).fix(lacking.fix)),
             );
         }
         Err(error) => checks.push(Check::error(codes::SLOT_USABLE, &error)),
@@ -46,7 +46,7 @@ fn to_be_made(options: &SlotOptions, version_num: i32) -> Check {
     let name = options.name.as_str();
     if options.failover && version_num < FAILOVER_VERSION_NUM {
         return Check::failure(codes::SLOT, "slot.failover=true needs PostgreSQL 17 or later")
-            .cure("remove slot.failover");
+            .fix("remove slot.failover");
     }
     Check::ok(codes::SLOT, format!("replication slot {name:?} does not exist yet; run makes it"))
 }
@@ -71,12 +71,12 @@ fn wal(name: &str, facts: &SlotFacts) -> Check {
             format!("replication slot {name:?} is about to be lost: wal_status is {status}, {kept} MB are kept"),
         )
         .detail("the next checkpoint may remove WAL that the slot still needs")
-        .cure("start outboxd now, or raise the limit: ALTER SYSTEM SET max_slot_wal_keep_size = …; SELECT pg_reload_conf();"),
+        .fix("start outboxd now, or raise the limit: ALTER SYSTEM SET max_slot_wal_keep_size = …; SELECT pg_reload_conf();"),
         Some(_) if facts.safe_wal_bytes.is_some_and(|bytes| bytes < SAFE_WAL_MIN_BYTES) => Check::warning(
             codes::SLOT_WAL,
             format!("replication slot {name:?} has little room: it keeps {kept} MB of WAL{room}"),
         )
-        .cure("start outboxd, or raise the limit: ALTER SYSTEM SET max_slot_wal_keep_size = …; SELECT pg_reload_conf();"),
+        .fix("start outboxd, or raise the limit: ALTER SYSTEM SET max_slot_wal_keep_size = …; SELECT pg_reload_conf();"),
         status => {
             let status = status.unwrap_or("unknown");
             let idle = facts.inactive_since.as_ref().map(|since| format!("; not read since {since}"));

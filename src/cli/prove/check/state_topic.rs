@@ -37,7 +37,7 @@ fn kept_for_good(topic: &str, settings: &Settings) -> Check {
             ),
         )
         .detail("a start that finds no state sends the rows after the slot's position again")
-        .cure(tool_lines::set_property(topic, "cleanup.policy=compact")),
+        .fix(tool_lines::set_property(topic, "cleanup.policy=compact")),
     }
 }
 

@@ -124,7 +124,7 @@ pub(super) fn unreadable(reader: Reader, lacking: Unreadable, table: &TableFacts
             Check::warning(codes::READABLE, title).detail("a snapshot that a signal asks for needs them")
         }
     };
-    check.cure(lacking.grants(table, role))
+    check.fix(lacking.grants(table, role))
 }
 
 /// Makes the check of a table whose inserts do not reach the WAL.
@@ -132,7 +132,7 @@ pub(super) fn unlogged(table: &TableFacts) -> Option<Check> {
     let (shown, quoted) = (name(table), table.quoted());
     (!table.logged).then(|| {
         Check::failure(codes::LOGGED, format!("table {shown} is unlogged: its rows never reach the WAL"))
-            .cure(format!("ALTER TABLE {quoted} SET LOGGED;"))
+            .fix(format!("ALTER TABLE {quoted} SET LOGGED;"))
     })
 }
 
@@ -142,7 +142,7 @@ pub(super) fn passed_over(filter: &TableFilter, all: &[TableFacts]) -> Vec<Check
         |table: &&TableFacts| filter.matches(&table.schema, &table.name) && filter.skips_unlogged(table);
     let told = |table: &TableFacts| {
         let title = format!("table {} is unlogged, and not captured for that", name(table));
-        Check::warning(codes::LOGGED, title).cure(format!("ALTER TABLE {} SET LOGGED;", table.quoted()))
+        Check::warning(codes::LOGGED, title).fix(format!("ALTER TABLE {} SET LOGGED;", table.quoted()))
     };
     all.iter().filter(is_one).map(told).collect()
 }
@@ -174,7 +174,7 @@ pub(super) fn near_misses(
             named.then(|| in_the_publication(&shown, reason))
         })?;
         let pattern = fancy_regex::escape(&shown);
-        Some(Check::warning(codes::NEAR_MISSES, warning).cure(format!(
+        Some(Check::warning(codes::NEAR_MISSES, warning).fix(format!(
             "to send its rows: add {pattern} to table.include.list; if they are not wanted: add it to \
              table.exclude.list"
         )))
@@ -240,8 +240,8 @@ pub(super) fn nullable(outbox: &Outbox) -> Vec<Check> {
         let column = outbox.column(option).filter(|column| outbox.may_be_null(column))?;
         let title = format!("column \"{column}\" of table {shown} ({option}) may be NULL");
         let quoted = postgres_protocol::escape::escape_identifier(column);
-        let cure = format!("ALTER TABLE {table} ALTER COLUMN {quoted} SET NOT NULL;");
-        Some(Check::warning(codes::NULLABLE, title).detail(*harm).cure(cure))
+        let fix = format!("ALTER TABLE {table} ALTER COLUMN {quoted} SET NOT NULL;");
+        Some(Check::warning(codes::NULLABLE, title).detail(*harm).fix(fix))
     });
     told.collect()
 }
@@ -262,7 +262,7 @@ pub(super) fn polled(outbox: &Outbox, index_conditions: &[String]) -> Option<Che
     );
     let check = Check::note(codes::POLLED, title);
     let check = check.detail("as long as it runs, it sends the rows as well, and consumers get them twice");
-    Some(mark.migrate_command("FILE").into_iter().fold(check, Check::cure))
+    Some(mark.migrate_command("FILE").into_iter().fold(check, Check::fix))
 }
 
 /// Returns the name of a type, or an empty text if it is not a base type.
@@ -406,7 +406,7 @@ pub(super) mod tests {
         let outcomes: Vec<_> = checks.iter().map(|check| check.outcome).collect();
         assert_eq!(outcomes, [Ok, Note, Note]);
         let (outbox, checks) = bind(&router(), &table(1), vec![column("id", true)]);
-        assert!(outbox.is_none() && checks[0].outcome == Failure && checks[0].cure.is_some(), "{checks:?}");
+        assert!(outbox.is_none() && checks[0].outcome == Failure && checks[0].fix.is_some(), "{checks:?}");
     }
 
     #[test]
@@ -417,7 +417,7 @@ pub(super) mod tests {
         let checks = nullable(&outbox);
         assert!(outbox.key_may_be_null());
         assert_eq!(checks.len(), 2, "the payload may be NULL: {checks:?}");
-        let cure = "ALTER TABLE \"public\".\"outbox\" ALTER COLUMN \"aggregateid\" SET NOT NULL;";
-        assert_eq!(checks[0].cure.as_deref(), Some(cure));
+        let fix = "ALTER TABLE \"public\".\"outbox\" ALTER COLUMN \"aggregateid\" SET NOT NULL;";
+        assert_eq!(checks[0].fix.as_deref(), Some(fix));
     }
 }

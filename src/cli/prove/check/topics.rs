@@ -134,7 +134,7 @@ fn no_topic(outbox: &Outbox, problem: &str) -> Check {
         format!("column \"{column}\" of table {table} holds a value that leads to no topic: {problem}");
     Check::warning(codes::ROUTES, title)
         .detail("a new row with such a value stops the relay (exit 6)")
-        .cure("write other values, or map them with route.topic.regex and route.topic.replacement")
+        .fix("write other values, or map them with route.topic.regex and route.topic.replacement")
 }
 
 /// Returns the checks of an existing topic.
@@ -159,7 +159,7 @@ pub(super) fn leaderless(topic: &Topic) -> Option<Check> {
     (topic.leaderless > 0).then(|| {
         let partitions = counted(topic.leaderless, "partition");
         Check::failure(codes::WRITABLE, format!("topic {:?} has {partitions} without a leader", topic.name))
-            .cure(format!(
+            .fix(format!(
                 "start the brokers that have them: {}",
                 tool_lines::topics("--describe --unavailable-partitions")
             ))
@@ -179,19 +179,19 @@ pub(super) fn durability(topic: &str, copies: usize, settings: &Settings) -> Che
     match copies {
         0 | 1 => Check::warning(code, format!("acks=all is not durable here: topic {topic:?} has one copy"))
             .detail("if that broker's disk fails, events are lost that are already confirmed to PostgreSQL")
-            .cure(format!("give it 3 copies with kafka-reassign-partitions.sh, then\n{raise}")),
+            .fix(format!("give it 3 copies with kafka-reassign-partitions.sh, then\n{raise}")),
         _ if in_sync_min > copies => Check::failure(
             code,
             format!(
                 "topic {topic:?} accepts no records: min.insync.replicas={in_sync_min} of {copies} copies"
             ),
         )
-        .cure(raise),
+        .fix(raise),
         _ if in_sync_min < 2 => Check::warning(
             code,
             format!("acks=all may mean one copy: topic {topic:?} has min.insync.replicas={in_sync_min}"),
         )
-        .cure(raise),
+        .fix(raise),
         _ if in_sync_min == copies => Check::note(
             code,
             format!(
@@ -216,7 +216,7 @@ fn out_of_sync(topic: &Topic, settings: &Settings) -> Option<Check> {
         "topic {:?} has {} of {} copies in sync, and needs {needed}",
         topic.name, topic.in_sync, topic.replicas
     );
-    Some(Check::new(codes::WRITABLE, outcome, title).cure(format!(
+    Some(Check::new(codes::WRITABLE, outcome, title).fix(format!(
         "see why brokers lag behind: {}",
         tool_lines::topics("--describe --under-replicated-partitions")
     )))
@@ -230,7 +230,7 @@ fn compaction(target: &Target, settings: &Settings) -> Option<Check> {
         (true, true) => Some(
             Check::warning(codes::COMPACTION, format!("topic {topic:?} is compacted, and keys may be NULL"))
                 .detail("a compacted topic refuses a record without a key, which stops the relay (exit 6)")
-                .cure("make the key's column NOT NULL, or set cleanup.policy=delete"),
+                .fix("make the key's column NOT NULL, or set cleanup.policy=delete"),
         ),
         (true, false) => Some(
             Check::note(codes::COMPACTION, format!("topic {topic:?} is compacted"))
@@ -262,7 +262,7 @@ pub(super) fn letter_size(dead_letters: &Target, max: usize, others: &[(&str, us
             ),
         )
         .detail("an event that is too large for both goes there without its value")
-        .cure(tool_lines::set_property(topic, "max.message.bytes=BYTES")),
+        .fix(tool_lines::set_property(topic, "max.message.bytes=BYTES")),
     }
 }
 

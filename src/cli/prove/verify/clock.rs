@@ -124,7 +124,7 @@ impl Order {
                     "--order-by: column \"{}\" is neither a number nor a timestamp",
                     column.name
                 ),
-                cure:
+                fix:
                     "name a smallint, integer, bigint, timestamp or timestamptz column that grows with each \
                        row of a key"
                         .to_owned(),

@@ -22,7 +22,7 @@ pub(in crate::cli) enum VerifyError {
     Decoding(#[from] DecodingError),
     /// The command line asks for what cannot be.
     #[error("{problem}")]
-    Usage { problem: String, cure: String },
+    Usage { problem: String, fix: String },
     /// The outbox is logical messages alone.
     #[error(
         "this configuration captures no table, only logical messages: PostgreSQL does not store them, so there is nothing to compare with"
@@ -83,7 +83,7 @@ impl Diagnose for VerifyError {
             Self::Kafka(error) => error.diagnosis(),
             Self::Registry(error) => error.diagnosis(),
             Self::Decoding(error) => error.diagnosis(),
-            Self::Usage { cure, .. } => Diagnosis::config().with_fix(cure),
+            Self::Usage { fix, .. } => Diagnosis::config().with_fix(fix),
             Self::SharedTopic { .. } => {
                 Diagnosis::config().with_fix("look at one of the tables at a time: -X table.include.list=…")
             }

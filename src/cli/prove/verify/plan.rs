@@ -238,7 +238,7 @@ fn named<'c>(
 ) -> Result<&'c ColumnDescription, VerifyError> {
     columns.iter().find(|column| column.name == name).ok_or_else(|| VerifyError::Usage {
         problem: format!("{option}: table {} has no column \"{name}\"", bound.name()),
-        cure: format!(
+        fix: format!(
             "its columns are: {}",
             columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ")
         ),
@@ -248,7 +248,7 @@ fn named<'c>(
 fn no_time(bound: &OutboxTable, column: &str) -> VerifyError {
     VerifyError::Usage {
         problem: format!("--time-column: column \"{column}\" of table {} is not a time", bound.name()),
-        cure: "name a column of type timestamp, timestamptz, or bigint (milliseconds since 1970)".to_owned(),
+        fix: "name a column of type timestamp, timestamptz, or bigint (milliseconds since 1970)".to_owned(),
     }
 }
 
@@ -258,7 +258,7 @@ fn no_clock(bound: &OutboxTable) -> VerifyError {
             "--since, --until: no column has the time at which a row of table {} was written",
             bound.name()
         ),
-        cure: "name a column that does: --time-column COLUMN".to_owned(),
+        fix: "name a column that does: --time-column COLUMN".to_owned(),
     }
 }
 
@@ -284,7 +284,7 @@ async fn moment(sql: &Sql, option: &str, text: Option<&str>) -> Result<Option<i6
     }
     Err(VerifyError::Usage {
         problem: format!("{option}: {text:?} is not a time"),
-        cure: format!("{option} '2026-01-31 12:00+00', or how long ago: {option} '2 hours'"),
+        fix: format!("{option} '2026-01-31 12:00+00', or how long ago: {option} '2 hours'"),
     })
 }
 

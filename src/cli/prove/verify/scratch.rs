@@ -164,7 +164,7 @@ mod tests {
     fn a_folder_that_cannot_be_written_to_is_reported() {
         let error = Scratch::new(Some(Path::new("/nowhere"))).unwrap_err();
         assert_eq!(error.exit(), Exit::Precondition);
-        assert!(error.to_string().contains("/nowhere") && error.cure().unwrap().contains("--scratch"));
+        assert!(error.to_string().contains("/nowhere") && error.fix().unwrap().contains("--scratch"));
     }
 
     #[test]

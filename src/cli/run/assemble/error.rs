@@ -28,7 +28,7 @@ impl From<ConfigError> for AssembleError {
 impl Diagnose for AssembleError {
     fn diagnosis(&self) -> Diagnosis {
         // Before the start every fault is one of the configuration, also one that a session would retry.
-        let of_config = |error: &dyn Diagnose| Diagnosis::config().with_optional_fix(error.cure());
+        let of_config = |error: &dyn Diagnose| Diagnosis::config().with_optional_fix(error.fix());
         match self {
             Self::NoConfiguration => Diagnosis::config().with_fix(
                 "-c FILE names the connector's JSON or application.properties; outboxd init writes one",

@@ -86,7 +86,7 @@ fn secrets_of_strimzi_are_read_from_where_they_are_mounted() {
         Config::load(&Sources { files: vec![case(file)], environment: vec![], overrides })
     };
     let error = load("files/operators/strimzi-scram.yaml", &[]).unwrap_err();
-    let (told, fix) = (error.to_string(), error.cure().unwrap());
+    let (told, fix) = (error.to_string(), error.fix().unwrap());
     for secret in ["shop-cluster-ca-cert", "shop-user"] {
         let is_fixed = fix.contains(&format!("mount the secret at /run/secrets/{secret}"));
         assert!(told.contains("strimzi-scram.yaml:") && is_fixed, "{told} {fix}");
@@ -114,16 +114,16 @@ fn a_fix_that_a_refused_managed_connector_prints_is_accepted() {
     };
     let class = "connector.class=PostgresCdcSource\ndatabase.hostname=db";
     let refused = of(&[class, "kafka.auth.mode=SERVICE_ACCOUNT", "kafka.api.key=k", "csfle.enabled=true"]);
-    let cures = refused.unwrap_err().cure().unwrap();
-    for cure in
+    let fixes = refused.unwrap_err().fix().unwrap();
+    for fix in
         ["kafka.auth.mode=KAFKA_API_KEY", "kafka.api.secret", "after.state.only=false", "csfle.enabled=false"]
     {
-        assert!(cures.contains(cure), "{cures}");
+        assert!(fixes.contains(fix), "{fixes}");
     }
     let login = "kafka.auth.mode=KAFKA_API_KEY\nkafka.api.key=k\nkafka.api.secret=s";
     assert!(of(&[class, login, "after.state.only=false", "csfle.enabled=false"]).is_ok());
     let unwrap = "transforms=unwrap\ntransforms.unwrap.type=io.debezium.transforms.ExtractNewRecordState";
-    assert!(cures.contains(unwrap), "{cures}");
+    assert!(fixes.contains(unwrap), "{fixes}");
     assert!(of(&[class, login, "after.state.only=false", unwrap]).is_ok());
 }
 
@@ -166,5 +166,5 @@ fn shown(case: &Path) -> String {
 fn write_problem(text: &mut String, problem: &Problem) {
     let source = std::error::Error::source(problem).map(|source| format!(": {source}"));
     writeln!(text, "error: {problem}{}", source.unwrap_or_default()).unwrap();
-    problem.cure().iter().for_each(|cure| writeln!(text, "fix: {cure}").unwrap());
+    problem.fix().iter().for_each(|fix| writeln!(text, "fix: {fix}").unwrap());
 }

@@ -44,9 +44,9 @@ fn without_connector(skipped: &[String]) -> DocumentError {
         [] => "there is no configuration in it".to_owned(),
         skipped => format!("there is no connector in it, only {}", skipped.join(", ")),
     };
-    let cure = "give the configuration of a connector: its keys, {\"name\": …, \"config\": {…}}, a KafkaConnector, a \
+    let fix = "give the configuration of a connector: its keys, {\"name\": …, \"config\": {…}}, a KafkaConnector, a \
                 DebeziumServer, or a ConfigMap with application.properties";
-    DocumentError::new(None, reason, cure)
+    DocumentError::new(None, reason, fix)
 }
 
 pub(super) struct FoundConnectors {

@@ -180,17 +180,17 @@ fn file(reference: &Node, key: &str, line: Option<usize>) -> Result<File, Docume
         (Some(secret), Some(key)) => Ok(File { secret, key }),
         (Some(secret), None) if reference.get("pattern").is_some() => {
             let reason = format!("the files of Secret {secret} are chosen by a pattern");
-            let cure = "name each with certificate: instead of pattern:, such as certificate: ca.crt";
-            Err(DocumentError::new(line, reason, cure))
+            let fix = "name each with certificate: instead of pattern:, such as certificate: ca.crt";
+            Err(DocumentError::new(line, reason, fix))
         }
         _ => Err(refused(line, format!("it does not name a Secret and its {key}"))),
     }
 }
 
 fn refused(line: Option<usize>, reason: impl AsRef<str>) -> DocumentError {
-    let cure =
+    let fix =
         "remove spec.authentication, and give the login as producer.* settings: docs/configuration.md, Kafka";
-    DocumentError::new(line, format!("spec.authentication of KafkaConnect: {}", reason.as_ref()), cure)
+    DocumentError::new(line, format!("spec.authentication of KafkaConnect: {}", reason.as_ref()), fix)
 }
 
 /// Returns the line of a login module.

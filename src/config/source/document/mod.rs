@@ -51,12 +51,12 @@ pub(crate) struct DocumentError {
     /// Cause.
     pub reason: String,
     /// Fix.
-    pub cure: Option<String>,
+    pub fix: Option<String>,
 }
 
 impl DocumentError {
-    pub(super) fn new(line: Option<usize>, reason: impl Into<String>, cure: impl Into<String>) -> Self {
-        Self { line, reason: reason.into(), cure: Some(cure.into()) }
+    pub(super) fn new(line: Option<usize>, reason: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { line, reason: reason.into(), fix: Some(fix.into()) }
     }
 }
 
@@ -107,7 +107,7 @@ fn settings(prefix: &str, map: &Node, entries: &mut Vec<Entry>) -> Result<(), Do
             }
             Node::List(_) | Node::Map(_) => {
                 let reason = format!("the value of {key:?} is neither a string, a number nor a boolean");
-                return Err(DocumentError { line: *line, reason, cure: None });
+                return Err(DocumentError { line: *line, reason, fix: None });
             }
         }
     }

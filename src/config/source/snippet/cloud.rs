@@ -88,8 +88,8 @@ impl<O: Fn(Option<usize>) -> Origin> Translator<'_, O> {
             "kafka.auth.mode" if value == "KAFKA_API_KEY" => {}
             "kafka.auth.mode" => {
                 let reason = "only a connector inside Confluent Cloud can sign in that way";
-                let cure = "set kafka.auth.mode=KAFKA_API_KEY, kafka.api.key and kafka.api.secret";
-                self.refuse(entry, reason, cure);
+                let fix = "set kafka.auth.mode=KAFKA_API_KEY, kafka.api.key and kafka.api.secret";
+                self.refuse(entry, reason, fix);
             }
             "kafka.api.key" => self.credentials(entry),
             "kafka.api.secret" => {}
@@ -127,8 +127,8 @@ impl<O: Fn(Option<usize>) -> Origin> Translator<'_, O> {
         }
     }
 
-    fn refuse(&mut self, entry: &Entry, reason: &str, cure: &str) {
-        self.done.problems.push(Problem::refused(&self.setting(entry), reason, cure));
+    fn refuse(&mut self, entry: &Entry, reason: &str, fix: &str) {
+        self.done.problems.push(Problem::refused(&self.setting(entry), reason, fix));
     }
 
     /// Adds the converter of a format. A converter that the file names itself wins.
@@ -172,8 +172,8 @@ impl<O: Fn(Option<usize>) -> Origin> Translator<'_, O> {
         let class = self.get("connector.class").filter(|class| class.value.trim() == "PostgresCdcSource");
         if let (Some(class), None) = (class.cloned(), self.get("after.state.only")) {
             let reason = "without after.state.only it sends the row after the change instead of the event";
-            let cure = format!("set after.state.only=false for events, or for rows also\n{UNWRAP}");
-            self.refuse(&class, reason, &cure);
+            let fix = format!("set after.state.only=false for events, or for rows also\n{UNWRAP}");
+            self.refuse(&class, reason, &fix);
         }
     }
 }

@@ -177,7 +177,7 @@ impl OnlyCopies {
     }
 
     /// Fix of the error.
-    pub(crate) const CURE: &str = "keep the rows elsewhere: --archive-folder DIR or --archive-table TABLE \
+    pub(crate) const FIX: &str = "keep the rows elsewhere: --archive-folder DIR or --archive-table TABLE \
                                    (outboxd.cleanup.archive.folder, outboxd.cleanup.archive.table)";
 }
 

@@ -54,7 +54,7 @@ pub(crate) enum CleanupObstacle {
 
 impl CleanupObstacle {
     /// Returns the fix.
-    pub(crate) const fn cure(&self) -> &'static str {
+    pub(crate) const fn fix(&self) -> &'static str {
         match self {
             Self::Changes => {
                 "cleanup is for an outbox that one EventRouter alone sends, in a configuration of its own"
@@ -104,7 +104,7 @@ pub(in crate::relay) async fn run(
     }
     let suited = suits(&parts);
     if let Err(unsuited) = &suited {
-        tracing::warn!(error = %unsuited, fix = unsuited.cure(), "outboxd.cleanup.enable deletes nothing");
+        tracing::warn!(error = %unsuited, fix = unsuited.fix(), "outboxd.cleanup.enable deletes nothing");
         if parts.relay.cleanup.partitions_ahead == 0 {
             return;
         }
@@ -126,7 +126,7 @@ pub(in crate::relay) async fn run(
         };
         if let Err(error) = done {
             connection = None;
-            tracing::warn!(error = chain(&error), fix = error.cure(), "cleanup failed; retrying");
+            tracing::warn!(error = chain(&error), fix = error.fix(), "cleanup failed; retrying");
         }
         if stop.run_until_cancelled(time::sleep(parts.relay.cleanup.interval)).await.is_none() {
             return;
@@ -216,7 +216,7 @@ impl Cleaner<'_> {
     /// Warns that dead letters refer to rows that are the only copies of their values.
     fn warn_of(&self, copies: &OnlyCopies) {
         let table = copies.table();
-        let warning = format!("cleanup deletes no rows of {table}: {copies}. To fix: {}", OnlyCopies::CURE);
+        let warning = format!("cleanup deletes no rows of {table}: {copies}. To fix: {}", OnlyCopies::FIX);
         if self.status.warn(warning.clone()) {
             tracing::warn!("{warning}");
         }

@@ -46,7 +46,7 @@ impl Diagnose for CaptureError {
     fn diagnosis(&self) -> Diagnosis {
         Diagnosis::definite(Exit::Precondition).with_fix(match self {
             Self::Unusable { table, since, source } => {
-                let columns = source.cure().map_or_else(String::new, |cure| format!("{cure}\n"));
+                let columns = source.fix().map_or_else(String::new, |fix| format!("{fix}\n"));
                 format!("{columns}{}\n{}", since.explained(), pass_by(table))
             }
             Self::Unknown { table, .. } => {
@@ -86,7 +86,7 @@ pub(crate) fn not_in_the_wal(table: &TableVersion) -> postgres::Error {
             problem: format!(
                 "{shown}, a partition of a captured table, is a foreign table: its rows never reach the WAL of this server"
             ),
-            cure: format!(
+            fix: format!(
                 "ALTER TABLE {} DETACH PARTITION {quoted};\nits rows must be sent from the server that has \
                  them",
                 table.parent.as_deref().unwrap_or_default()
@@ -95,7 +95,7 @@ pub(crate) fn not_in_the_wal(table: &TableVersion) -> postgres::Error {
         // To make it a logged one again does not bring its rows into the stream.
         Storage::Logged | Storage::Unlogged => postgres::Error::Unpublished {
             problem: format!("table {shown} is unlogged: its rows never reach the WAL"),
-            cure: format!(
+            fix: format!(
                 "ALTER TABLE {quoted} SET LOGGED;\nrows that it already has are not in the stream: start \
                  once with -X snapshot.mode=always to send all rows of the table"
             ),

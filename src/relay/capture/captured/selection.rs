@@ -50,7 +50,7 @@ pub(crate) fn excluded_by_predicate(schema: &str, table: &str) -> Error {
             "the router's predicate excludes table {schema}.{table}, which table.include.list captures: \
              its rows would be plain change events"
         ),
-        cure: format!(
+        fix: format!(
             "to send them as change events, name the outbox too in table.include.list. Otherwise take \
              {schema}.{table} out of the list, or correct the predicate"
         ),

@@ -99,19 +99,19 @@ pub(in crate::relay) fn unpublished(now: &Look) -> Vec<String> {
 fn broken(Watched { publication: name, needed, may_lack_tables }: Watched<'_>, now: &Look) -> Option<Error> {
     let publish = needed.publish();
     let end =
-        |problem: String, cure: String| Some(Error::Unpublished { problem, cure: format!("{cure}; {GONE}") });
+        |problem: String, fix: String| Some(Error::Unpublished { problem, fix: format!("{fix}; {GONE}") });
     let roots = || now.tables.iter().filter(|table| table.oid == table.root);
     let Some(publication) = &now.publication else {
         let tables: Vec<_> = roots().map(TableVersion::quoted).collect();
-        let cure = format!(
+        let fix = format!(
             "CREATE PUBLICATION \"{name}\" FOR TABLE {} WITH (publish = '{publish}')",
             tables.join(", ")
         );
-        return end(format!("publication {name:?} is gone"), cure);
+        return end(format!("publication {name:?} is gone"), fix);
     };
     if !publication.inserts && needed.has_inserts() {
-        let cure = format!("ALTER PUBLICATION \"{name}\" SET (publish = '{publish}')");
-        return end(format!("publication {name:?} does not publish inserts any more"), cure);
+        let fix = format!("ALTER PUBLICATION \"{name}\" SET (publish = '{publish}')");
+        return end(format!("publication {name:?} does not publish inserts any more"), fix);
     }
     if let Some(table) = now.tables.iter().find(|table| table.storage != Storage::Logged) {
         return Some(not_in_the_wal(table));
@@ -125,10 +125,10 @@ fn broken(Watched { publication: name, needed, may_lack_tables }: Watched<'_>, n
     };
     let lost =
         lost.or_else(|| now.namesakes.iter().find(unpublished).map(|namesake| namesake.table.quoted()))?;
-    let cure = format!(
+    let fix = format!(
         "as the owner of the publication and the table: ALTER PUBLICATION \"{name}\" ADD TABLE {lost}"
     );
-    end(format!("publication {name:?} does not publish table {lost} any more"), cure)
+    end(format!("publication {name:?} does not publish table {lost} any more"), fix)
 }
 
 /// Returns whether inserts into a table are published: by itself, by its schema, or by what it is a partition
@@ -144,8 +144,8 @@ fn publishes(publication: &PublicationVersion, table: Oid, schema: &str, ancesto
 fn altered(name: &str, old: &PublicationVersion, new: &PublicationVersion, now: &Look) -> Option<Error> {
     let what = difference(old, new, now)?;
     let problem = format!("publication {name:?} {what} while outboxd streams");
-    let cure = format!("make sure that the publication is as you want it, and start outboxd again; {AGAIN}");
-    Some(Error::Unpublished { problem, cure })
+    let fix = format!("make sure that the publication is as you want it, and start outboxd again; {AGAIN}");
+    Some(Error::Unpublished { problem, fix })
 }
 
 fn difference(old: &PublicationVersion, new: &PublicationVersion, now: &Look) -> Option<String> {

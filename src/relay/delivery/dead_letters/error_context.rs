@@ -82,8 +82,8 @@ impl ErrorContext {
         };
         let (stage, exception) = ("KAFKA_PRODUCE", rejection.java_class());
         let message = rejection.reason.clone();
-        let report = match rejection.cure() {
-            Some(cure) => format!("{message}\n  to fix: {cure}"),
+        let report = match rejection.fix() {
+            Some(fix) => format!("{message}\n  to fix: {fix}"),
             None => message.clone(),
         };
         Self { cause, stage, executing: Cow::Borrowed(PRODUCER), exception, message, report }

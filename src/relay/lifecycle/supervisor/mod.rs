@@ -103,10 +103,10 @@ impl Relay {
         let (offsets, mut memory) = (Offsets::new(&self.parts)?, Memory::default());
         let places = Places { offsets: offsets.as_ref(), positions: Positions::new(&self.parts)? };
         let outcome = self.run_until_stopped(&tls, &places, &mut memory, &mut target).await;
-        if let (Some(positions), Err(Error::Postgres(postgres::Error::Unpublished { problem, cure }))) =
+        if let (Some(positions), Err(Error::Postgres(postgres::Error::Unpublished { problem, fix }))) =
             (&places.positions, &outcome)
         {
-            positions.stop(problem.clone(), cure.clone()).await;
+            positions.stop(problem.clone(), fix.clone()).await;
         }
         let drained = !matches!(outcome, Err(Error::Undrained { .. }));
         let lasts = !self.parts.postgres.slot.drop_on_stop;

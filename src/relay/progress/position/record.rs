@@ -60,7 +60,9 @@ pub(in crate::relay) struct Position {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::relay) struct Stopped {
     pub(in crate::relay) problem: String,
-    pub(in crate::relay) cure: String,
+    /// Fix, stored under its first name: earlier versions read it too.
+    #[serde(rename = "cure")]
+    pub(in crate::relay) fix: String,
 }
 
 /// Activity of the relay.
@@ -103,7 +105,7 @@ impl Stopped {
             .unwrap_or_default();
         postgres::Error::Unpublished {
             problem: format!("the last run ended because {}", self.problem),
-            cure: format!("{}{without}", self.cure),
+            fix: format!("{}{without}", self.fix),
         }
     }
 }
@@ -142,8 +144,8 @@ impl Position {
     }
 
     /// Returns it for a process that ends with rows that are not in the stream.
-    pub(in crate::relay) fn with_stop(self, problem: String, cure: String) -> Self {
-        Self { stopped: Some(Stopped { problem, cure }), ..self }
+    pub(in crate::relay) fn with_stop(self, problem: String, fix: String) -> Self {
+        Self { stopped: Some(Stopped { problem, fix }), ..self }
     }
 
     /// Returns it as given up: a slot will be created that is not compared with it. It has no LSN of the old

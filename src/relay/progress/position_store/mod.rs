@@ -178,8 +178,8 @@ impl Positions {
 
     /// Records in Kafka that this process ends because rows are not in the stream: the next start must not
     /// ignore that.
-    pub(in crate::relay) async fn stop(&self, problem: String, cure: String) {
-        let Some(stop) = self.with_stop(problem, cure).filter(|_| self.is_on()) else { return };
+    pub(in crate::relay) async fn stop(&self, problem: String, fix: String) {
+        let Some(stop) = self.with_stop(problem, fix).filter(|_| self.is_on()) else { return };
         if let Err(error) = self.try_write(&stop, END_PATIENCE).await {
             tracing::error!(
                 error = chain(&error),
@@ -305,11 +305,11 @@ impl<L: PositionLog> Positions<L> {
 
     /// Returns the newest position with a stop: the one that this process wrote last, or the one that it continues from. A stop that is
     /// stored already stays as it is.
-    fn with_stop(&self, problem: String, cure: String) -> Option<Position> {
+    fn with_stop(&self, problem: String, fix: String) -> Option<Position> {
         let read = self.0.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let newest = [self.own().take(), read].into_iter().flatten().rev().max_by_key(|kept| kept.epoch)?;
         let is_free = newest.phase == Phase::Streaming && newest.stopped.is_none();
-        is_free.then(|| newest.with_stop(problem, cure))
+        is_free.then(|| newest.with_stop(problem, fix))
     }
 
     fn own(&self) -> MutexGuard<'_, Option<Position>> {
@@ -355,7 +355,7 @@ impl<L: PositionLog> Positions<L> {
         if !self.0.off.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 error = chain(&error),
-                fix = error.cure(),
+                fix = error.fix(),
                 "outboxd does not store its position: a later start cannot detect a slot that was moved, \
                  dropped or created again while outboxd was stopped"
             );

@@ -48,8 +48,8 @@ impl StoredPosition {
 
     /// Sets a stop, for tests.
     #[cfg(test)]
-    pub(crate) fn with_stop(self, problem: &str, cure: &str) -> Self {
-        Self { stopped: Some(Stopped { problem: problem.to_owned(), cure: cure.to_owned() }), ..self }
+    pub(crate) fn with_stop(self, problem: &str, fix: &str) -> Self {
+        Self { stopped: Some(Stopped { problem: problem.to_owned(), fix: fix.to_owned() }), ..self }
     }
 
     /// Returns the value of `outboxd.position.accept` with which a start continues, whatever the slot is.

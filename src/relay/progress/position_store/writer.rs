@@ -84,7 +84,7 @@ impl<L: PositionLog> PositionWriter<L> {
             Ok(()) => pacing.switch_off(),
             Err(error) if !std::mem::replace(&mut self.has_failed, true) => tracing::warn!(
                 error = chain(&error),
-                fix = error.cure(),
+                fix = error.fix(),
                 "cannot store the position; retrying. Nothing more is confirmed to PostgreSQL until then"
             ),
             Err(_) => {}

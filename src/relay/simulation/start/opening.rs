@@ -364,8 +364,8 @@ impl<'p> Process<'p> {
 
 /// Returns the value of `outboxd.position.accept` that the error names for an existing slot.
 fn value_in(error: &Error) -> Option<Lsn> {
-    let cure = error.cure().filter(|cure| !cure.contains("snapshot.mode=no_data"))?;
-    let (_, value) = cure.split_once("outboxd.position.accept=")?;
+    let fix = error.fix().filter(|fix| !fix.contains("snapshot.mode=no_data"))?;
+    let (_, value) = fix.split_once("outboxd.position.accept=")?;
     let is_of_lsn = |c: char| c.is_ascii_hexdigit() || c == '/';
     value.split(|c| !is_of_lsn(c)).next()?.parse().ok()
 }

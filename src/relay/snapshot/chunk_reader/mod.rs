@@ -151,7 +151,7 @@ impl<'s> ChunkReader<'s> {
             Err(error @ postgres::Error::Server { .. }) if error.class() != Class::Transient => {
                 tracing::error!(
                     error = chain(&error),
-                    fix = error.cure(),
+                    fix = error.fix(),
                     "incremental snapshot: signal.data.collection must be a table into which the role may insert"
                 );
                 Ok(Done::Chunk { answer: Answer::Refused, table: None })

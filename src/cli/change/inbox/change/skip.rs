@@ -159,7 +159,7 @@ mod tests {
         match decide(events, by_key, number, through) {
             Ok(Target::Event { event, number }) => format!("event {} {number:?}", event.place.offset),
             Ok(Target::Missing { numbers, .. }) => format!("missing {} to {}", numbers.first, numbers.last),
-            Err(error) => error.cure().unwrap_or_default(),
+            Err(error) => error.fix().unwrap_or_default(),
         }
     }
 

@@ -238,8 +238,8 @@ mod tests {
         let columns = columns();
         let conditions = ["((status)::text = 'NEW'::text)".to_owned()];
         let error = Mark::find("public.outbox", &columns, &conditions, None, &[]).unwrap_err();
-        let cure = error.cure().unwrap();
-        assert!(cure.starts_with("name it: --mark status=PUBLISHED"), "{cure}");
+        let fix = error.fix().unwrap();
+        assert!(fix.starts_with("name it: --mark status=PUBLISHED"), "{fix}");
         let by_time = Mark::find("public.outbox", &columns, &[], Some("processed_at"), &[]).unwrap();
         assert_eq!(by_time.set_columns(&columns), ["processed_at", "status"]);
     }

@@ -62,7 +62,7 @@ pub(super) fn exit(site: &Site) -> Exit {
 pub(super) fn attention(site: &Site) -> Option<String> {
     let is_flipped = matches!(site.phase(), Phase::Draining | Phase::Drained);
     if let Err(marked) = site.check_unmarked() {
-        return Some(marked.cure().map_or_else(|| marked.to_string(), |cure| format!("{marked}. {cure}")));
+        return Some(marked.fix().map_or_else(|| marked.to_string(), |fix| format!("{marked}. {fix}")));
     }
     match site.phase() {
         Phase::Draining | Phase::Drained if site.trigger == Some(false) => Some(

@@ -238,7 +238,7 @@ fn refuse(args: &VerifyArgs) -> Result<(), VerifyError> {
         problem: format!(
             "{option} is for outbox tables: of other tables the last record of each key is compared"
         ),
-        cure: "leave it out; --sample looks at a part of the keys".to_owned(),
+        fix: "leave it out; --sample looks at a part of the keys".to_owned(),
     })
 }
 

@@ -3,7 +3,7 @@
 use crate::wire::ServerError;
 
 /// Returns what to do about a login that the server refused.
-pub(super) fn login_cure(user: &str, database: &str, error: &ServerError) -> String {
+pub(super) fn login_fix(user: &str, database: &str, error: &ServerError) -> String {
     match error.code.as_str() {
         "28P01" => format!("set database.password to the password of role {user:?}"),
         "3D000" => {
@@ -31,7 +31,7 @@ pub(super) fn forbidden_table(error: &ServerError) -> Option<&str> {
 }
 
 /// Returns what to do about a statement that the server refused with this code.
-pub(super) fn sqlstate_cure(code: &str) -> Option<String> {
+pub(super) fn sqlstate_fix(code: &str) -> Option<String> {
     Some(match code {
         "42501" => "grant the role what it lacks; sql/role.sql lists all that outboxd needs".to_owned(),
  "53300" => "raise max_wal_senders or max_connections, or end sessions that are not needed".to_owned(),
