@@ -177,10 +177,11 @@ impl ChangeEvents {
         &self,
         end: End<'_>,
         begin: &Begin,
-        at: (Lsn, i64),
+        lsn: Lsn,
+        now_ms: i64,
         into: &mut Destination<'_>,
     ) -> Result<Option<ChangeRecords<'_>>, RouteError> {
-        self.0.transaction_record(end, begin, at, into)
+        self.0.transaction_record(end, begin, lsn, now_ms, into)
     }
 
     /// Builds the record of a notification with this id, which happened at `now_ms` (milliseconds since the
@@ -191,11 +192,12 @@ impl ChangeEvents {
     pub(crate) fn notification_record<'a>(
         &'a self,
         topic: &'a str,
-        notification: (&'a str, &'a Notification),
+        id: &'a str,
+        notification: &'a Notification,
         now_ms: i64,
         into: &mut Destination<'_>,
     ) -> Result<Option<ChangeRecords<'a>>, RouteError> {
-        self.0.notification_record(topic, notification, now_ms, into)
+        self.0.notification_record(topic, id, notification, now_ms, into)
     }
 
     /// Returns the topic of transaction metadata, or an empty text if it is disabled.

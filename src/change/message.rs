@@ -106,7 +106,7 @@ impl Connector {
         let place = at
             .xid
             .zip(at.before)
-            .map_or(Value::Null, |(xid, before)| transaction::block(xid, at.lsn, before, (0, 0)));
+            .map_or(Value::Null, |(xid, before)| transaction::block(xid, at.lsn, before));
         let now_ms = at.now_us.div_euclid(1_000);
         let content = binary(Cow::Borrowed(message.content), self.context.columns.binary);
         let fields = vec![

@@ -30,7 +30,8 @@ impl Connector {
     pub(super) fn notification_record<'a>(
         &'a self,
         topic: &'a str,
-        (id, notification): (&'a str, &'a Notification),
+        id: &'a str,
+        notification: &'a Notification,
         now_ms: i64,
         into: &mut Destination<'_>,
     ) -> Result<Option<ChangeRecords<'a>>, RouteError> {

@@ -4,13 +4,12 @@ use super::envelope::Envelope;
 use super::error::{BindError, BindProblem};
 use super::options::{AdditionalMissing, MappedColumn};
 use super::placement::{AdditionalField, Placement};
-use super::router::{Assumption, Router};
+use super::router::{Assumption, NamedConverter, Router};
 use super::spans::RowTracing;
 use super::table::{BoundColumn, NamedColumn, OutboxTable};
 use super::timestamp::{EventTimestamp, TimestampKind};
 use super::unmasked::Unmasked;
 use crate::connect::column::{ColumnCodec, ColumnDescription, TypeKind};
-use crate::connect::converter::Converter;
 use crate::connect::{Kind, Schema};
 use crate::pgoutput::Relation;
 use crate::trace::SpanRules;
@@ -93,9 +92,9 @@ impl Binding {
 
     pub(super) fn finish(mut self) -> Result<OutboxTable, BindError> {
         let router = Arc::clone(&self.router);
-        let (options, converters) = (&router.options, &router.converters);
-        let id = self.mapped(&options.event_id, Some(("header.converter", &converters.header)));
-        let key = self.mapped(&options.event_key, Some(("key.converter", &converters.key)));
+        let options = &router.options;
+        let id = self.mapped(&options.event_id, Some(router.header_converter()));
+        let key = self.mapped(&options.event_key, Some(router.key_converter()));
         let payload = self.payload();
         let route = self.mapped(&options.route_by, None);
         self.require(route.as_ref(), options.route_by.option, &[Kind::String]);
@@ -138,7 +137,7 @@ impl Binding {
     fn payload(&mut self) -> Option<BoundColumn> {
         let router = Arc::clone(&self.router);
         let enveloped = router.options.is_enveloped();
-        let value = ("value.converter", &router.converters.value);
+        let value = router.value_converter();
         let payload = self.mapped(&router.options.payload, (!enveloped).then_some(value))?;
         if enveloped {
             let envelope = Schema::new(Kind::Struct(Vec::new()));
@@ -167,8 +166,7 @@ impl Binding {
             let name = field.alias.clone();
             match field.placement {
                 Placement::Header => {
-                    let converter = ("header.converter", &router.converters.header);
-                    self.accept(PLACEMENT, &column.name, converter, column.codec.schema());
+                    self.accept(PLACEMENT, &column.name, router.header_converter(), column.codec.schema());
                     placed.headers.push(NamedColumn { name, column });
                 }
                 Placement::Envelope => placed.envelope.push(NamedColumn { name, column }),
@@ -217,7 +215,7 @@ impl Binding {
     fn mapped(
         &mut self,
         mapped: &MappedColumn,
-        converter: Option<(&str, &Converter)>,
+        converter: Option<NamedConverter<'_>>,
     ) -> Option<BoundColumn> {
         let twin = if mapped.explicit || self.position(&mapped.column).is_some() {
             None
@@ -281,7 +279,7 @@ impl Binding {
         &mut self,
         option: &'static str,
         column: &str,
-        (key, converter): (&str, &Converter),
+        NamedConverter { option: key, converter }: NamedConverter<'_>,
         schema: &Schema,
     ) {
         if let Err(refused) = converter.accepts(schema)

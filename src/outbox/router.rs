@@ -78,11 +78,32 @@ pub(super) struct Router {
     pub(super) is_last: bool,
 }
 
+/// A converter, and the option that names it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NamedConverter<'c> {
+    pub(super) option: &'static str,
+    pub(super) converter: &'c Converter,
+}
+
 /// A converted header of each record.
 #[derive(Debug)]
 pub(super) struct ContextHeader {
     pub(super) name: &'static str,
     pub(super) value: Option<Vec<u8>>,
+}
+
+impl Router {
+    pub(super) const fn key_converter(&self) -> NamedConverter<'_> {
+        NamedConverter { option: "key.converter", converter: &self.converters.key }
+    }
+
+    pub(super) const fn value_converter(&self) -> NamedConverter<'_> {
+        NamedConverter { option: "value.converter", converter: &self.converters.value }
+    }
+
+    pub(super) const fn header_converter(&self) -> NamedConverter<'_> {
+        NamedConverter { option: "header.converter", converter: &self.converters.header }
+    }
 }
 
 impl EventRouter {

@@ -230,7 +230,7 @@ impl OutboxTable {
         };
         let Shaped { schema, value: payload } = shaping.shape(payload, structures);
         match (&self.envelope, &schema) {
-            (Some(envelope), Some(schema)) => self.enveloped(envelope, schema, payload, (row, route), into),
+            (Some(envelope), Some(schema)) => self.enveloped(envelope, schema, payload, row, route, into),
             _ => self.convert_value(schema.as_deref(), &payload, into),
         }
     }
@@ -240,7 +240,8 @@ impl OutboxTable {
         envelope: &'a Envelope,
         payload_schema: &Arc<Schema>,
         payload: Value<'a>,
-        (row, route): (Row<'_, 'a>, &str),
+        row: Row<'_, 'a>,
+        route: &str,
         into: &mut Destination<'_>,
     ) -> Result<Encoded<'a>, RouteError> {
         let mut further = Vec::with_capacity(envelope.columns.len());

@@ -66,6 +66,13 @@ impl TransactionTopic {
     }
 }
 
+impl Before {
+    /// Returns the numbers after further events, of which `of_table` are of the same table.
+    pub(in crate::change) const fn plus(self, events: i64, of_table: i64) -> Self {
+        Self { events: self.events.saturating_add(events), of_table: self.of_table.saturating_add(of_table) }
+    }
+}
+
 impl Tally {
     /// Returns the numbers of events before the next event of a table.
     pub(crate) fn before(&self, table: &str) -> Before {
@@ -102,7 +109,8 @@ impl Connector {
         &self,
         end: End<'_>,
         begin: &Begin,
-        (lsn, now_ms): (Lsn, i64),
+        lsn: Lsn,
+        now_ms: i64,
         into: &mut Destination<'_>,
     ) -> Result<Option<ChangeRecords<'_>>, RouteError> {
         let Some(topic) = &self.transactions else { return Ok(None) };
@@ -142,12 +150,12 @@ pub(in crate::change) fn id(xid: Xid, lsn: Lsn) -> String {
     format!("{}:{}", xid.0, lsn.get())
 }
 
-/// Returns the block `transaction` of an event, `pushed` events after `before`.
-pub(in crate::change) fn block(xid: Xid, lsn: Lsn, before: Before, pushed: (i64, i64)) -> Value<'static> {
+/// Returns the block `transaction` of the event that follows `before`.
+pub(in crate::change) fn block(xid: Xid, lsn: Lsn, before: Before) -> Value<'static> {
     Value::Struct(vec![
         Value::Str(Cow::Owned(id(xid, lsn))),
-        Value::Int64(before.events.saturating_add(pushed.0).saturating_add(1)),
-        Value::Int64(before.of_table.saturating_add(pushed.1).saturating_add(1)),
+        Value::Int64(before.events.saturating_add(1)),
+        Value::Int64(before.of_table.saturating_add(1)),
     ])
 }
 

@@ -292,7 +292,7 @@ impl ChangeTable {
         into: &mut Destination<'_>,
     ) -> Result<(), RouteError> {
         let place = at.xid.zip(at.before).map_or(Value::Null, |(xid, before)| {
-            transaction::block(xid, at.lsn, before, (records.events, records.events_of_table))
+            transaction::block(xid, at.lsn, before.plus(records.events, records.events_of_table))
         });
         records.events = records.events.saturating_add(1);
         records.events_of_table = records.events_of_table.saturating_add(1);

@@ -17,7 +17,7 @@ use super::expand::{EmptyArrayBehavior, JsonExpansion, KnownSchemas, NullBehavio
 use super::options::{AdditionalMissing, MappedColumn};
 use super::placement::{AdditionalField, Placement};
 use super::record::{Converted, Headers, RoutedRecord};
-use super::router::Router;
+use super::router::{NamedConverter, Router};
 use super::table::{RouteContext, is_empty};
 use super::{binding, envelope};
 use crate::connect::converter::{Converter, Destination, Encoded};
@@ -94,7 +94,7 @@ impl MessageOutbox {
         let into = &mut Destination { scratch, topic: topics.name(topic), schemas };
         let headers = self.headers(&content, into)?;
         let key = self.mapped(&content, &self.router.options.event_key)?;
-        let key = convert(("key.converter", &self.router.converters.key), &key, into)?;
+        let key = convert(self.router.key_converter(), &key, into)?;
         let value = self.value(&content, route, structures, into)?;
         let partition = self.partition(&content)?;
         let timestamp_ms = self.timestamp_ms(&content)?.unwrap_or(at.now_ms);
@@ -114,7 +114,7 @@ impl MessageOutbox {
         let Encoder { scratch, schemas, .. } = encoder;
         let into = &mut Destination { scratch, topic: topic.as_deref().unwrap_or_default(), schemas };
         let key = self.mapped(&content, &self.router.options.event_key);
-        let key = key.and_then(|key| convert(("key.converter", &self.router.converters.key), &key, into));
+        let key = key.and_then(|key| convert(self.router.key_converter(), &key, into));
         let key = key.ok().and_then(|key| key.resolve(&encoder.scratch).map(<[u8]>::to_vec));
         (topic, key)
     }
@@ -133,7 +133,7 @@ impl MessageOutbox {
 
     /// Converts the headers: the id, then the additional headers.
     fn headers(&self, content: &Content, into: &mut Destination<'_>) -> Result<Headers<'_>, MessageError> {
-        let converter = ("header.converter", &self.router.converters.header);
+        let converter = self.router.header_converter();
         let id = self.mapped(content, &self.router.options.event_id)?;
         let mut headers: Headers<'_> = SmallVec::new();
         headers.push(("id", convert(converter, &id, into)?));
@@ -153,7 +153,7 @@ impl MessageOutbox {
         into: &mut Destination<'_>,
     ) -> Result<Encoded<'static>, MessageError> {
         let options = &self.router.options;
-        let converter = ("value.converter", &self.router.converters.value);
+        let converter = self.router.value_converter();
         let payload = self.mapped(content, &options.payload)?;
         if options.tombstone_on_empty_payload && is_empty(payload.value) {
             return Ok(Encoded::Null);
@@ -269,7 +269,7 @@ fn integer(named: &Named<'_>, option: &'static str) -> Result<Option<i64>, Messa
 }
 
 fn convert(
-    converter: (&'static str, &Converter),
+    converter: NamedConverter<'_>,
     named: &Named<'_>,
     into: &mut Destination<'_>,
 ) -> Result<Encoded<'static>, MessageError> {
@@ -277,7 +277,7 @@ fn convert(
 }
 
 fn write(
-    (option, converter): (&'static str, &Converter),
+    NamedConverter { option, converter }: NamedConverter<'_>,
     field: &str,
     schema: Option<&Schema>,
     value: &Value<'static>,

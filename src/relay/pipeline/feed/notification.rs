@@ -29,8 +29,9 @@ impl<T: Transport> Feed<'_, T> {
             let Some(topic) = notifier.topic else { break };
             let (scratch, schemas) = self.encoder.parts();
             let mut into = Destination { scratch, topic: "", schemas };
-            let about = (notice.id.as_str(), &notice.notification);
-            let need = match notifier.changes.notification_record(topic, about, notice.at_ms, &mut into) {
+            let (id, notification) = (notice.id.as_str(), &notice.notification);
+            let changes = notifier.changes;
+            let need = match changes.notification_record(topic, id, notification, notice.at_ms, &mut into) {
                 Ok(None) => None,
                 Ok(Some(records)) => {
                     let flight = &mut self.out.flight;

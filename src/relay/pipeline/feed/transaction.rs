@@ -76,7 +76,7 @@ impl<T: Transport> Feed<'_, T> {
         let mut into = Destination { scratch, topic, schemas };
         let unmade = match refused {
             Some(error) => Unmade::Error(error),
-            None => match changes.transaction_record(end, begin, (lsn, now.unix_ms()), &mut into) {
+            None => match changes.transaction_record(end, begin, lsn, now.unix_ms(), &mut into) {
                 Ok(None) => return Ok(Outcome::None),
                 Ok(Some(records)) => {
                     return records
