@@ -43,8 +43,8 @@ impl Shown {
     }
 
     fn overview(&self) -> Overview {
-        let now = (Instant::now(), SystemTime::now());
-        Overview::new(&self.status.snapshot(), &self.metrics, &self.history(), now)
+        let (now, clock) = (Instant::now(), SystemTime::now());
+        Overview::new(&self.status.snapshot(), &self.metrics, &self.history(), now, clock)
     }
 
     fn history(&self) -> MutexGuard<'_, History> {

@@ -36,7 +36,7 @@ pub(crate) use produce::producer::{Inlet, Producer};
 pub(crate) use produce::rejection::Cause;
 pub(crate) use produce::rejection::Rejection;
 #[cfg(test)]
-pub(crate) use produce::rejection::ReportPlace;
+pub(crate) use produce::rejection::{RecordName, ReportPlace};
 pub(crate) use produce::transport::Transport;
 pub(crate) use stores::dead_letter_states::DeadLetterStates;
 pub(crate) use stores::offset_topic::{OffsetTopic, StoredValue};

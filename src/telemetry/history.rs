@@ -29,6 +29,13 @@ struct Sample {
     server: Lsn,
 }
 
+/// Number of a topic's events at a time.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    at: Instant,
+    events: u64,
+}
+
 /// Rate of a topic.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct TopicRate {
@@ -75,8 +82,9 @@ impl History {
     /// Returns the rate of a topic; zero for an unknown one.
     pub(super) fn topic(&self, topic: &str) -> TopicRate {
         let Some(counts) = self.topics.get(topic) else { return TopicRate::default() };
-        let points: Vec<(Instant, u64)> =
-            self.samples.iter().map(|sample| sample.at).zip(counts.iter().copied()).collect();
+        let counted = self.samples.iter().zip(counts);
+        let points: Vec<_> =
+            counted.map(|(sample, events)| Count { at: sample.at, events: *events }).collect();
         let steps = points.iter().zip(points.iter().skip(1));
         let samples = steps.map(|(from, to)| rate(*from, *to)).collect();
         let (first, last) = (points.get(points.len().saturating_sub(MINUTE_SAMPLES)), points.last());
@@ -122,9 +130,9 @@ impl WalRate {
     }
 }
 
-fn rate((from, before): (Instant, u64), (to, after): (Instant, u64)) -> f64 {
-    let seconds = to.saturating_duration_since(from).as_secs_f64();
-    if seconds > 0.0 { float(after.saturating_sub(before)) / seconds } else { 0.0 }
+fn rate(from: Count, to: Count) -> f64 {
+    let seconds = to.at.saturating_duration_since(from.at).as_secs_f64();
+    if seconds > 0.0 { float(to.events.saturating_sub(from.events)) / seconds } else { 0.0 }
 }
 
 /// Rounds to three decimals: the samples of many slow topics are added up.

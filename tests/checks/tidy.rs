@@ -64,6 +64,16 @@ const BOTH: [&str; 4] = ["relay", "cli", "config", "internals"];
 /// Lines of a file of Rust.
 const LINES_MAX: usize = 450;
 
+/// Files whose functions still have a tuple that they take apart among their parameters.
+const TUPLES: [&str; 6] = [
+    "src/relay/background/cleaner/mod.rs",
+    "src/relay/capture/standby.rs",
+    "src/relay/lifecycle/memory.rs",
+    "src/relay/lifecycle/snapshot_start.rs",
+    "src/relay/lifecycle/takeover.rs",
+    "src/relay/progress/position/record.rs",
+];
+
 /// Places of the machines this was written on; in pieces, so that this file does not contain them.
 const WORKPLACE: [&str; 4] =
     [concat!("../", "shared"), concat!("/work", "/"), concat!("/tmp", "/bg"), concat!("/root", "/")];
@@ -126,6 +136,11 @@ fn a_broken_rule_is_found() {
             "tokio::select! {\n    () = a => {}\n",
             "src/relay/a.rs:1: a select! that is not biased",
         ),
+        (
+            "src/http/a.rs",
+            "fn a<T>(b: u8,\n    (mut c, d): (u8, &str),\n) {",
+            "src/http/a.rs:1: a tuple among the parameters: name its parts with a struct",
+        ),
         ("docs/a.md", WORKPLACE[0], "docs/a.md:1: names a place of the workshop"),
         ("docker/a", &format!("COPY {}main", WORKPLACE[1]), "docker/a:1: names a place of the workshop"),
     ];
@@ -154,6 +169,11 @@ fn what_the_rules_allow_is_let_through() {
         ("src/relay/pipeline/core_like.rs", "use tokio::time;"),
         ("src/relay/a.rs", "use crate::kafka::A;\nuse crate::postgres::B;"),
         ("src/relay/a.rs", "select! {\n    // Both mean the same.\n    biased;\n    () = a => {}\n"),
+        (
+            "src/http/a.rs",
+            "fn a(b: (u8, u8), c: impl Fn((u8, u8)) -> u8) {\n    b.map(|(d, e): (u8, u8)| d);",
+        ),
+        ("src/http/a.rs", "impl From<(u8, u8)> for A {\n    fn from((b, c): (u8, u8)) -> Self {"),
         ("docs/a.md", "a network/stack"),
     ];
     for (path, text) in cases {
@@ -192,6 +212,7 @@ fn violations(files: &[File]) -> Vec<String> {
         undocumented.then(|| format!("{}: no //! doc", file.path))
     }));
     broken.extend(files.iter().filter(|file| is_source(&file.path)).flat_map(chooses_by_chance));
+    broken.extend(files.iter().filter(|file| is_source(&file.path)).flat_map(takes_tuples_apart));
     let sources = files.iter().filter(|file| is_source(&file.path));
     broken.extend(
         sources
@@ -239,6 +260,50 @@ fn chooses_by_chance(file: &File) -> Vec<String> {
     let random =
         pairs.filter(|((_, line), (_, next))| line.contains("select! {") && next.trim() != "biased;");
     random.map(|((number, _), _)| format!("{}:{number}: a select! that is not biased", file.path)).collect()
+}
+
+/// Reports each function with a tuple that it takes apart among its parameters. That of `From` has no choice.
+fn takes_tuples_apart(file: &File) -> Vec<String> {
+    if TUPLES.contains(&file.path.as_str()) {
+        return Vec::new();
+    }
+    let lines = product_lines(&file.text);
+    let has_tuple = |(index, (_, line)): &(usize, &(usize, &str))| {
+        let Some((_, signature)) = line.split_once("fn ").filter(|(_, rest)| !rest.starts_with("from("))
+        else {
+            return false;
+        };
+        let others = lines.iter().skip(index + 1).map(|(_, line)| *line);
+        let text: Vec<&str> = std::iter::once(signature).chain(others).collect();
+        has_tuple_pattern(&text.join(" "))
+    };
+    let found = lines.iter().enumerate().filter(has_tuple);
+    found
+        .map(|(_, (number, _))| {
+            format!("{}:{number}: a tuple among the parameters: name its parts with a struct", file.path)
+        })
+        .collect()
+}
+
+/// Returns whether one of the parameters of this function, which begins with its name, is `(a, b): …`.
+fn has_tuple_pattern(function: &str) -> bool {
+    let (mut depth, mut begins, mut opened_at_start) = (0_u32, false, false);
+    let mut rest = function.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '(' => {
+                opened_at_start = if depth == 1 { begins } else { opened_at_start };
+                depth += 1;
+            }
+            ')' if depth == 2 && opened_at_start && rest.as_str().starts_with(": ") => return true,
+            ')' if depth <= 1 => return false,
+            ')' => depth -= 1,
+            '{' | ';' if depth == 0 => return false,
+            _ => {}
+        }
+        begins = depth == 1 && (matches!(c, '(' | ',') || c.is_whitespace() && begins);
+    }
+    false
 }
 
 fn names_io(file: &File) -> Vec<String> {

@@ -221,15 +221,15 @@ impl fmt::Display for Decimal {
 /// Returns the digits as a number in base 2^32, least significant limb first.
 fn magnitude(digits: &str) -> Vec<u32> {
     let mut limbs: Vec<u32> = Vec::with_capacity(digits.len() / DIGITS_PER_STEP + 1);
-    let mut step = (0u32, 1u32);
+    let (mut addend, mut factor) = (0u32, 1u32);
     for (index, digit) in digits.bytes().map(|byte| u32::from(byte.wrapping_sub(b'0'))).enumerate() {
-        step = (step.0 * 10 + digit, step.1 * 10);
+        (addend, factor) = (addend * 10 + digit, factor * 10);
         if (index + 1) % DIGITS_PER_STEP == 0 {
-            multiply_add(&mut limbs, step);
-            step = (0, 1);
+            multiply_add(&mut limbs, factor, addend);
+            (addend, factor) = (0, 1);
         }
     }
-    multiply_add(&mut limbs, step);
+    multiply_add(&mut limbs, factor, addend);
     limbs
 }
 
@@ -254,7 +254,7 @@ fn digits_of(magnitude: &[u8]) -> String {
 }
 
 /// Calculates `limbs * factor + addend`, in place.
-fn multiply_add(limbs: &mut Vec<u32>, (addend, factor): (u32, u32)) {
+fn multiply_add(limbs: &mut Vec<u32>, factor: u32, addend: u32) {
     let mut carry = u64::from(addend);
     for limb in limbs.iter_mut() {
         carry += u64::from(*limb) * u64::from(factor);

@@ -39,7 +39,8 @@ impl<H: Handler> Context<H> {
         connection: &Connection,
         tenancy: &Tenancy,
         job: &Job,
-        (comparable, fresh): (&Comparable, &[bool]),
+        comparable: &Comparable,
+        fresh: &[bool],
         deliveries: Vec<Delivery>,
     ) -> Result<Outcome, postgres::Error> {
         let positions = match self.positions(connection, comparable, job).await? {
@@ -61,7 +62,7 @@ impl<H: Handler> Context<H> {
             Some(placed) => connection.enter_by_position(tenancy, mark, topic, &placed).await?,
             None => return Ok(Outcome::Done),
         };
-        self.run_new(connection, tenancy, job, deliveries, (entered, mark)).await
+        self.run_new(connection, tenancy, job, deliveries, entered, mark).await
     }
 
     /// Returns the positions of a job's events if they can be compared with all others of the topic.

@@ -186,8 +186,7 @@ impl<H: Handler> Context<H> {
                 }
                 #[cfg(feature = "position")]
                 (Dedupe::Position, Some(comparable)) => {
-                    let fresh = (comparable, fresh);
-                    self.by_position(&connection, tenancy, job, fresh, deliveries).await
+                    self.by_position(&connection, tenancy, job, comparable, fresh, deliveries).await
                 }
                 _ => self.by_ids(&connection, tenancy, job, deliveries).await,
             }
@@ -234,7 +233,7 @@ impl<H: Handler> Context<H> {
         let mark = tenancy.mark(job);
         let identities: Vec<&Identity> = deliveries.iter().map(Delivery::identity).collect();
         let entered = connection.enter(tenancy, mark, &identities).await?;
-        self.run_new(connection, tenancy, job, deliveries, (entered, mark)).await
+        self.run_new(connection, tenancy, job, deliveries, entered, mark).await
     }
 
     /// Handles the events that are not done, in the transaction that was entered.
@@ -244,7 +243,8 @@ impl<H: Handler> Context<H> {
         tenancy: &Tenancy,
         job: &Job,
         deliveries: Vec<Delivery>,
-        (entered, mark): (Entered, Mark),
+        entered: Entered,
+        mark: Mark,
     ) -> Result<Outcome, postgres::Error> {
         let Entered::New(mut new) = entered else { return Ok(Outcome::Fenced) };
         // If the same event is twice in a batch, the first one counts.

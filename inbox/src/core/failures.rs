@@ -23,7 +23,8 @@ impl Core {
         now: Instant,
         id: &PartitionId,
         name: &LaneName,
-        (reason, error): (Uncharged, String),
+        reason: Uncharged,
+        error: String,
         actions: &mut Vec<Action>,
     ) {
         let chance = self.rng.f64();

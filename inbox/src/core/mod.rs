@@ -302,7 +302,7 @@ impl Core {
                 lanes => one_by_one(partition, lanes),
             },
             Outcome::Uncharged { reason, error } => match begun.lanes.as_slice() {
-                [(name, 1)] => self.repeat(now, &begun.partition, name, (reason, error), actions),
+                [(name, 1)] => self.repeat(now, &begun.partition, name, reason, error, actions),
                 lanes => one_by_one(partition, lanes),
             },
         }

@@ -44,7 +44,7 @@ impl Hold {
         let mut keeper = JoinSet::new();
         let heartbeat = Heartbeat::new(asked, lease, fastrand::f64());
         let end = End(Arc::new(Mutex::new(Some(heartbeat.end()))));
-        keeper.spawn(keep(store, claim, lease, heartbeat, (lost.clone(), end.clone())));
+        keeper.spawn(keep(store, claim, lease, heartbeat, lost.clone(), end.clone()));
         Self { lost, end, _keeper: keeper }
     }
 
@@ -70,7 +70,8 @@ async fn keep<S: Store>(
     claim: Claim,
     lease: Duration,
     mut heartbeat: Heartbeat,
-    (lost, end): (CancellationToken, End),
+    lost: CancellationToken,
+    end: End,
 ) {
     // The guard cancels the token also when this task ends unexpectedly.
     let lost = lost.drop_guard();

@@ -60,7 +60,7 @@ impl DeadLetters {
         let own: Vec<&crate::event::Header> = own.filter(|header| header.name != VALUE_LEFT_OUT).collect();
         let more = headers(self.dialect, consumer, surrender);
         let mut form = Form::Whole;
-        while !self.send(&self.topic, form, (&own, &more), event).await {
+        while !self.send(&self.topic, form, &own, &more, event).await {
             // A dead letter must not block its key for ever. The record itself stays where it was read.
             form = form.smaller();
             let (topic, partition, offset) = (&*event.topic, event.partition, event.offset);
@@ -81,7 +81,7 @@ impl DeadLetters {
         let record = RetryRecord::after(&surrender.event, attempts, not_before);
         let headers = record.headers(&surrender.event, &surrender.error);
         let own: Vec<&crate::event::Header> = headers.iter().collect();
-        self.send(topic, Form::Whole, (&own, &[]), &surrender.event).await
+        self.send(topic, Form::Whole, &own, &[], &surrender.event).await
     }
 
     /// Sends the record until the brokers have acknowledged it. Returns `false` if it is too large for them.
@@ -91,7 +91,8 @@ impl DeadLetters {
         &self,
         to: &str,
         form: Form,
-        (own, more): (&[&crate::event::Header], &[(&'static str, Vec<u8>)]),
+        own: &[&crate::event::Header],
+        more: &[(&'static str, Vec<u8>)],
         event: &Event,
     ) -> bool {
         loop {

@@ -54,10 +54,7 @@ pub(crate) enum Archive {
 
 impl Archive {
     /// Opens the configured archive, for the rows of a table.
-    pub(crate) async fn open(
-        (sql, options): (&Sql, &CleanupOptions),
-        leaf: &Leaf,
-    ) -> Result<Self, PassError> {
+    pub(crate) async fn open(sql: &Sql, options: &CleanupOptions, leaf: &Leaf) -> Result<Self, PassError> {
         let (folder, format) = match &options.archive {
             None => return Ok(Self::None),
             Some(to @ ArchiveTo::Table(_)) => return Ok(Self::Table(archive_table(sql, to).await?)),

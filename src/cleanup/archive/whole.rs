@@ -33,11 +33,7 @@ pub(crate) struct PartitionArchive {
 
 impl WholeForm {
     /// Makes the form from the columns of the partition while they are locked.
-    pub(crate) async fn of(
-        sql: &Sql,
-        format: ArchiveFormat,
-        (oid, name): (Oid, String),
-    ) -> Result<Self, Error> {
+    pub(crate) async fn of(sql: &Sql, format: ArchiveFormat, oid: Oid, name: String) -> Result<Self, Error> {
         match format {
             ArchiveFormat::Ndjson => Ok(Self::Ndjson),
             ArchiveFormat::Parquet => {

@@ -100,8 +100,8 @@ impl Pass<'_> {
         const DOING: &str = "archiving a partition";
         let get = |error| Error::sql(DOING, error);
         let (folder, name) = (folder.to_owned(), self.file_name(partition).await?);
-        let of = (partition.oid, partition.name());
-        let form = WholeForm::of(self.sql, self.options.archive_format, of).await?;
+        let format = self.options.archive_format;
+        let form = WholeForm::of(self.sql, format, partition.oid, partition.name()).await?;
         let (row, quoted) = (form.expression("o"), partition.quoted());
         let mut file = aside(move || PartitionArchive::open(&folder, &name, &form)).await?;
         let declare = format!("declare kept no scroll cursor for select {row} from only {quoted} as o");

@@ -194,7 +194,7 @@ mod tests {
         let state = status.snapshot();
         let mut history = History::default();
         history.take(&state, metrics.topics(), now);
-        page(&Overview::new(&state, &metrics, &history, (now, SystemTime::now())))
+        page(&Overview::new(&state, &metrics, &history, now, SystemTime::now()))
     }
 
     #[test]

@@ -74,7 +74,7 @@ mod tests {
         }
         let (safe_wal_bytes, danger) = (Some(36_000_000), SlotDanger::None);
         status.slot(SlotReport { retained_bytes: 1, safe_wal_bytes, wal_status: None, danger }, None);
-        let seen = Overview::new(&status.snapshot(), &metrics, &history, (end, SystemTime::now()));
+        let seen = Overview::new(&status.snapshot(), &metrics, &history, end, SystemTime::now());
         let html = tiles(&seen).into_string();
         assert!(html.contains("<dt>Slot's runway</dt><dd><strong>10.0 h</strong>"), "{html}");
     }

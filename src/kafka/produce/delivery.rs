@@ -88,7 +88,7 @@ impl Reports {
 
     /// Counts an acknowledged record. Returns true when it is the first since the last collection: one
     /// notification is enough for all reports.
-    fn deliver(&mut self, ticket: Ticket, (topic, partition): (&str, i32), bytes: usize) -> bool {
+    fn deliver(&mut self, ticket: Ticket, topic: &str, partition: i32, bytes: usize) -> bool {
         self.trouble = None;
         match self.landed.last_mut() {
             Some(last) if last.partition == partition && last.topic == topic => {
@@ -202,7 +202,7 @@ impl Deliveries {
             self.rejected(Rejection::doubted(ticket, place, name(), doubt), bytes);
             return;
         }
-        let is_news = state.reports.deliver(ticket, (place.topic, place.partition), bytes);
+        let is_news = state.reports.deliver(ticket, place.topic, place.partition, bytes);
         drop(state);
         if is_news {
             self.0.arrived.notify_one();

@@ -8,8 +8,14 @@ use crate::connect::record::{Fingerprint, ID_HEADER, ProducerRecord};
 use crate::kafka::consume::log_ends::Doubt;
 use crate::kafka::tool_lines;
 
-/// The event's id, and by what the record is known again.
-pub(in crate::kafka) type RecordName = (Option<String>, Fingerprint);
+/// Name of a record.
+#[derive(Debug)]
+pub(crate) struct RecordName {
+    /// The event's id, from the header `id`.
+    pub(crate) event_id: Option<String>,
+    /// Fingerprint by which the record is recognised.
+    pub(crate) fingerprint: Fingerprint,
+}
 
 /// Place of a record according to its acknowledgement.
 #[derive(Debug, Clone, Copy)]
@@ -79,7 +85,7 @@ impl Rejection {
     pub(in crate::kafka) fn doubted(
         ticket: Ticket,
         place: ReportPlace<'_>,
-        (event_id, fingerprint): RecordName,
+        RecordName { event_id, fingerprint }: RecordName,
         doubt: Doubt,
     ) -> Self {
         Self {
@@ -205,7 +211,7 @@ pub(in crate::kafka) fn named(message: &BorrowedMessage<'_>) -> RecordName {
     let headers = message.headers().into_iter().flat_map(Headers::iter);
     let headers = headers.map(|header| (header.key, header.value));
     let fingerprint = Fingerprint::of(message.key(), message.payload(), headers);
-    (id.map(|id| String::from_utf8_lossy(id).into_owned()), fingerprint)
+    RecordName { event_id: id.map(|id| String::from_utf8_lossy(id).into_owned()), fingerprint }
 }
 
 fn event_id<'m>(message: &'m BorrowedMessage<'_>) -> Option<&'m [u8]> {

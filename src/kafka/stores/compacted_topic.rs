@@ -98,15 +98,15 @@ impl CompactedTopic {
     pub(in crate::kafka) fn last_values(
         &self,
         consumer: &Reader,
-        (low, high): (i64, i64),
+        offsets: Range<i64>,
         key: &[u8],
         time: &Time<'_>,
     ) -> KafkaResult<Vec<Option<Vec<u8>>>> {
         let mut distance = TAIL;
         loop {
-            let from = high.saturating_sub(distance).max(low);
-            let values = self.values_between(consumer, from..high, key, time)?;
-            if !values.is_empty() || from == low {
+            let from = offsets.end.saturating_sub(distance).max(offsets.start);
+            let values = self.values_between(consumer, from..offsets.end, key, time)?;
+            if !values.is_empty() || from == offsets.start {
                 return Ok(values);
             }
             distance = distance.saturating_mul(FURTHER);

@@ -1,5 +1,6 @@
 //! The topic in which `outboxd dlq` stores which dead letters are settled.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::Consumer as _;
@@ -65,28 +66,28 @@ impl DeadLetterStates {
                 return Err(Error::Undecided { topic: self.0.name.clone(), partition: PARTITION });
             }
         }
-        self.read_between(&consumer, (low, high), &time, take).map_err(failed)
+        self.read_between(&consumer, low..high, &time, take).map_err(failed)
     }
 
     fn read_between(
         &self,
         consumer: &Reader,
-        (low, high): (i64, i64),
+        offsets: Range<i64>,
         time: &Time<'_>,
         mut take: impl FnMut(&[u8], Option<&[u8]>),
     ) -> KafkaResult<()> {
-        if low >= high {
+        if offsets.is_empty() {
             return Ok(());
         }
         let mut assignment = TopicPartitionList::new();
-        assignment.add_partition_offset(&self.0.name, PARTITION, Offset::Offset(low))?;
+        assignment.add_partition_offset(&self.0.name, PARTITION, Offset::Offset(offsets.start))?;
         consumer.assign(&assignment)?;
         let mut trouble = None;
         loop {
             match consumer.poll(time.slice()) {
                 Some(Ok(message)) => {
                     take(message.key().unwrap_or_default(), message.payload());
-                    if message.offset().saturating_add(1) >= high {
+                    if message.offset().saturating_add(1) >= offsets.end {
                         return Ok(());
                     }
                 }

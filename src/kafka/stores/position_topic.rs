@@ -174,8 +174,8 @@ fn read(
     stop: &CancellationToken,
 ) -> Result<Read, Error> {
     let (time, failed) = (&Time::new(patience, stop), |error| failed(topic, "read", &error, patience));
-    let Some(bounds) = topic.bounds(consumer, time).map_err(failed)? else { return Ok(Read::NoTopic) };
-    topic.last_values(consumer, bounds, key, time).map(Read::Values).map_err(failed)
+    let Some((low, high)) = topic.bounds(consumer, time).map_err(failed)? else { return Ok(Read::NoTopic) };
+    topic.last_values(consumer, low..high, key, time).map(Read::Values).map_err(failed)
 }
 
 /// Makes the error for what could not be done with the topic in this time.

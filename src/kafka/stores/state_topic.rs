@@ -76,7 +76,7 @@ impl StateTopic {
                 return Err(Error::Undecided { topic: self.0.name.clone(), partition: PARTITION });
             }
         }
-        let values = self.0.last_values(&consumer, (low, high), key, &time).map_err(failed)?;
+        let values = self.0.last_values(&consumer, low..high, key, &time).map_err(failed)?;
         Ok(values.into_iter().last().flatten().map_or(Stored::Nothing, Stored::Value))
     }
 

@@ -116,8 +116,8 @@ impl Login<'_> {
                 connection.send(|out| frontend::password_message(hash.as_bytes(), out)).await?;
             }
             BackendMessage::Authentication(Authentication::Sasl(mechanisms)) => {
-                let scram = self.scram(&mechanisms)?;
-                self.run_scram(connection, scram).await?;
+                let (mechanism, scram) = self.scram(&mechanisms)?;
+                self.run_scram(connection, mechanism, scram).await?;
             }
             BackendMessage::Authentication(Authentication::Unsupported(method)) => {
                 return Err(self.failed(format!("the server asks for {method}, which is not supported")));
@@ -149,7 +149,8 @@ impl Login<'_> {
     async fn run_scram(
         &self,
         connection: &mut Connection,
-        (mechanism, mut scram): (&'static str, sasl::ScramSha256),
+        mechanism: &str,
+        mut scram: sasl::ScramSha256,
     ) -> Result<(), Error> {
         connection.send(|out| frontend::sasl_initial_response(mechanism, scram.message(), out)).await?;
         match connection.receive("logging in").await? {

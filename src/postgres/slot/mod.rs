@@ -124,7 +124,7 @@ impl SlotOptions {
         self.check_failover(server)?;
         let kind = SlotKind::Permanent { failover: self.failover };
         let (name, on_standby) = (self.name.as_str(), server.in_recovery);
-        let (confirmed_flush_lsn, _) = self.create_slot(name, kind, (connection, sql), on_standby).await?;
+        let (confirmed_flush_lsn, _) = self.create_slot(name, kind, connection, sql, on_standby).await?;
         Ok(Slot { confirmed_flush_lsn, created: true })
     }
 
@@ -141,8 +141,7 @@ impl SlotOptions {
         self.check_failover(server)?;
         let (name, kind) = (self.temporary_name(connection), SlotKind::TemporaryWithSnapshot);
         let on_standby = server.in_recovery;
-        let (consistent_point, snapshot) =
-            self.create_slot(&name, kind, (connection, sql), on_standby).await?;
+        let (consistent_point, snapshot) = self.create_slot(&name, kind, connection, sql, on_standby).await?;
         let snapshot =
             snapshot.ok_or(Error::Unexpected { message: "answer".to_owned(), doing: "creating the slot" })?;
         Ok(SnapshotSlot { name, consistent_point, snapshot: Some(snapshot) })
@@ -247,7 +246,8 @@ impl SlotOptions {
         &self,
         name: &str,
         kind: SlotKind,
-        (connection, sql): (&mut Connection, &Sql),
+        connection: &mut Connection,
+        sql: &Sql,
         on_standby: bool,
     ) -> Result<(Lsn, Option<String>), Error> {
         let command = CreateSlot { slot: name, kind }.text();
@@ -263,7 +263,7 @@ impl SlotOptions {
         }
         let backend = connection.backend();
         let making = timeout(CREATE_TIMEOUT, connection.command(&doing, &command));
-        let Ok(outcome) = wait::log_if_slow(self.name.as_str(), (sql, backend), making).await else {
+        let Ok(outcome) = wait::log_if_slow(self.name.as_str(), sql, backend, making).await else {
             // Dropping the connection alone would leave the server waiting; cancelled, it leaves no slot behind.
             sql.query("cancelling the creation of the slot", "select pg_cancel_backend($1)", &[&backend])
                 .await?;
@@ -311,7 +311,7 @@ impl SlotOptions {
     /// last. `age` is the number of seconds since the last transaction before that committed; `accept` is the
     /// value that continues nevertheless.
     #[must_use]
-    pub fn moved_while_away(&self, (from, to): (Lsn, Lsn), age: Option<u64>, accept: Option<Lsn>) -> Error {
+    pub fn moved_while_away(&self, from: Lsn, to: Lsn, age: Option<u64>, accept: Option<Lsn>) -> Error {
         let reason = format!(
             "outboxd had confirmed it up to {from}, and it stands at {to}: while this outboxd did not \
              run, another client has moved it, read from it or created it again (or an outboxd ran \

@@ -40,7 +40,8 @@ enum Holder {
 /// Creates the slot by this command of that session, and logs what it waits for when it takes long.
 pub(in crate::postgres) async fn log_if_slow<T>(
     slot: &str,
-    (sql, backend): (&Sql, i32),
+    sql: &Sql,
+    backend: i32,
     command: impl Future<Output = T>,
 ) -> T {
     let mut command = pin!(command);

@@ -33,7 +33,8 @@ impl Newcomers {
         &mut self,
         parts: &RelayParts,
         sql: &Sql,
-        (captured, version_num): (&CapturedTables, i32),
+        captured: &CapturedTables,
+        version_num: i32,
         status: &Status,
     ) -> Result<(), Error> {
         if self.looked.is_some_and(|looked| looked.elapsed() < INTERVAL) {

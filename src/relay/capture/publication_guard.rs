@@ -99,8 +99,8 @@ impl Watcher {
                 }
                 self.captured.judged(began);
             }
-            let known = (&self.captured, self.version_num);
-            let looking = newcomers.look(&self.parts, &self.sql, known, &self.status);
+            let looking =
+                newcomers.look(&self.parts, &self.sql, &self.captured, self.version_num, &self.status);
             drop(look(&self.status, CatalogLook::NewTables, looking).await);
             time::sleep(rest_after(began.elapsed())).await;
         }

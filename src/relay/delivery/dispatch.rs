@@ -34,6 +34,14 @@ enum PendingRecord {
     Remains(Box<(RawRecord, Error)>, Standing),
 }
 
+/// A dead letter before it is written.
+struct DeadLetter<'l> {
+    /// The refused record, or the remains of the row.
+    record: &'l ProducerRecord<'l>,
+    error_context: &'l ErrorContext,
+    origin: Origin<'l>,
+}
+
 impl<'p> Dispatch<'p> {
     /// Creates it without any known repeat.
     pub(in crate::relay) fn new(dead_letters: Option<&'p DeadLetters>, metrics: &'p Metrics) -> Self {
@@ -54,7 +62,7 @@ impl<'p> Dispatch<'p> {
     ) -> Result<Option<Need>, Error> {
         let mut rest = records;
         while let [record, behind @ ..] = rest {
-            if let Some(need) = self.send_record(flight, record, (standing, !behind.is_empty()), now)? {
+            if let Some(need) = self.send_record(flight, record, standing, !behind.is_empty(), now)? {
                 self.kept =
                     Some(PendingRecord::Records(rest.iter().map(OwnedRecord::from).collect(), standing));
                 return Ok(Some(need));
@@ -137,8 +145,8 @@ impl<'p> Dispatch<'p> {
         now: Now,
     ) -> Result<Option<Need>, Error> {
         while let Some(record) = records.pop_front() {
-            let place = (standing, !records.is_empty());
-            if let Some(need) = self.send_record(flight, &record.as_record(&record.headers()), place, now)? {
+            let (headers, more) = (record.headers(), !records.is_empty());
+            if let Some(need) = self.send_record(flight, &record.as_record(&headers), standing, more, now)? {
                 records.push_front(record);
                 self.kept = Some(PendingRecord::Records(records, standing));
                 return Ok(Some(need));
@@ -153,7 +161,8 @@ impl<'p> Dispatch<'p> {
         &mut self,
         flight: &mut Flight<'_, impl Transport>,
         record: &ProducerRecord<'_>,
-        (standing, more): (Standing, bool),
+        standing: Standing,
+        more: bool,
         now: Now,
     ) -> Result<Option<Need>, Error> {
         if standing.event().map_or(Ok(false), |event| flight.has(event))? {
@@ -167,7 +176,12 @@ impl<'p> Dispatch<'p> {
             }
             Fate::Dead(error_context) => {
                 let origin = Origin { standing, topic: Some(record.topic), partition: record.partition };
-                self.send_letter(flight, record, &error_context, (origin, more), now)
+                self.send_letter(
+                    flight,
+                    DeadLetter { record, error_context: &error_context, origin },
+                    more,
+                    now,
+                )
             }
         }
     }
@@ -191,15 +205,15 @@ impl<'p> Dispatch<'p> {
             position: None,
         };
         let origin = Origin { standing, topic: remains.topic.as_deref(), partition: None };
-        self.send_letter(flight, &record, &ErrorContext::of_row(error), (origin, false), now)
+        let error_context = &ErrorContext::of_row(error);
+        self.send_letter(flight, DeadLetter { record: &record, error_context, origin }, false, now)
     }
 
     fn send_letter(
         &mut self,
         flight: &mut Flight<'_, impl Transport>,
-        record: &ProducerRecord<'_>,
-        error_context: &ErrorContext,
-        (origin, more): (Origin<'_>, bool),
+        DeadLetter { record, error_context, origin }: DeadLetter<'_>,
+        more: bool,
         now: Now,
     ) -> Result<Option<Need>, Error> {
         let Some(dead_letters) = self.dead_letters else { return Ok(None) };

@@ -1,7 +1,7 @@
 //! Conclusion of a start that has found a slot, or none: from the memory of an earlier session of this
 //! process, and from the position that is in Kafka. There is no I/O here: the caller has made the queries.
 
-use super::position::{Facts, Phase, Position, Unfinished, Verdict, judge, other_history};
+use super::position::{Facts, Phase, Position, Unfinished, Verdict, WalHistory, judge};
 use crate::error::chain;
 use crate::postgres::{SlotOptions, SnapshotMode, TableFilter};
 use crate::relay::capture::captured::CapturedTables;
@@ -172,7 +172,7 @@ impl Comparison<'_> {
                 self.warn_of_trust(from, to);
                 return Ok(Beginning::Accepted);
             }
-            Verdict::MovedAhead { from, to } => self.slot.moved_while_away((from, to), age, acceptable),
+            Verdict::MovedAhead { from, to } => self.slot.moved_while_away(from, to, age, acceptable),
             Verdict::Vanished { from } => self.slot.vanished_while_away(from, age, acceptable),
             Verdict::OtherHistory { difference } => {
                 return Err(Error::OtherHistory { difference, accept: acceptable });
@@ -318,7 +318,8 @@ pub(crate) const FIRST_START: &str =
 impl Known {
     /// Refuses a server whose WAL is not the one that was read: neither the same nor its continuation.
     pub(in crate::relay) fn check(&self, origin: &Origin, wal_end: Lsn) -> Result<(), Error> {
-        match other_history((&self.origin, self.to), (origin, wal_end)) {
+        let read = WalHistory { origin: &self.origin, end: self.to };
+        match read.difference_from(WalHistory { origin, end: wal_end }) {
             Some(difference) => Err(Error::OtherHistory { difference, accept: None }),
             None => Ok(()),
         }

@@ -41,7 +41,7 @@ pub(crate) struct Part {
 }
 
 impl Lag {
-    pub(super) fn new(state: &Snapshot, history: &History, (now, clock): (Instant, SystemTime)) -> Self {
+    pub(super) fn new(state: &Snapshot, history: &History, now: Instant, clock: SystemTime) -> Self {
         let progress = &state.progress;
         let postgres = unread(progress, history, now);
         let kafka = Part {
@@ -127,7 +127,7 @@ mod tests {
         let status = Status::new(Limits::default(), now);
         status.tick(progress, now);
         let clock = SystemTime::UNIX_EPOCH + Duration::from_secs(100);
-        Lag::new(&status.snapshot(), &History::default(), (now, clock))
+        Lag::new(&status.snapshot(), &History::default(), now, clock)
     }
 
     fn at(confirmed: u64, flushed: u64, received: u64, server: u64) -> Progress {
@@ -160,7 +160,7 @@ mod tests {
         status.tick(at(100, 100, 100, 180), now);
         let lag = |seconds| {
             let now = now + Duration::from_secs(seconds);
-            Lag::new(&status.snapshot(), &History::default(), (now, SystemTime::UNIX_EPOCH))
+            Lag::new(&status.snapshot(), &History::default(), now, SystemTime::UNIX_EPOCH)
         };
         assert_eq!((lag(0).whole().as_str(), lag(0).postgres_bytes()), ("80 B", Some(80)));
         status.down(Component::Postgres, "refused", now);

@@ -75,7 +75,8 @@ impl Overview {
         state: &Snapshot,
         metrics: &Metrics,
         history: &History,
-        (now, clock): (Instant, SystemTime),
+        now: Instant,
+        clock: SystemTime,
     ) -> Self {
         let info = metrics.info();
         let slot = SlotView::new(state, history);
@@ -90,7 +91,7 @@ impl Overview {
                 topic_prefix: info.topic_prefix.clone(),
             },
             state: State::new(state, &problems, now),
-            lag: Lag::new(state, history, (now, clock)),
+            lag: Lag::new(state, history, now, clock),
             slot,
             events: Events::new(state, metrics, history, clock),
             topics: tally::topics(metrics, history),
@@ -116,7 +117,7 @@ mod tests {
         let state = Status::new(Limits::default(), now).snapshot();
         let mut history = History::default();
         history.take(&state, metrics.topics(), now);
-        let mut seen = Overview::new(&state, &metrics, &history, (now, SystemTime::now()));
+        let mut seen = Overview::new(&state, &metrics, &history, now, SystemTime::now());
         for runway in [
             Runway::NotAsked,
             Runway::Measuring,

@@ -78,12 +78,7 @@ impl Condition {
         *self = Self::Up;
     }
 
-    pub(super) fn fail(
-        &mut self,
-        component: Component,
-        (reason, fix): (String, Option<String>),
-        now: Instant,
-    ) {
+    pub(super) fn fail(&mut self, component: Component, reason: String, fix: Option<String>, now: Instant) {
         let Self::Down { reason: last_reason, fix: last_fix, since, logged } = self else {
             tracing::warn!(%component, error = %reason, "component is down");
             *self = Self::Down { reason, fix, since: now, logged: now };
@@ -107,13 +102,13 @@ mod tests {
         let start = Instant::now();
         let later = start + Duration::from_secs(29);
         let mut condition = Condition::Unknown;
-        condition.fail(Component::Kafka, ("refused".into(), Some("wait".into())), start);
-        condition.fail(Component::Kafka, ("timed out".into(), None), later);
+        condition.fail(Component::Kafka, "refused".into(), Some("wait".into()), start);
+        condition.fail(Component::Kafka, "timed out".into(), None, later);
         let down = |logged| Condition::Down { reason: "timed out".into(), fix: None, since: start, logged };
         assert_eq!(condition, down(start));
 
         let reminded = start + REMINDER_INTERVAL;
-        condition.fail(Component::Kafka, ("timed out".into(), None), reminded);
+        condition.fail(Component::Kafka, "timed out".into(), None, reminded);
         assert_eq!(condition, down(reminded));
 
         condition.recover(Component::Kafka, reminded);

@@ -173,16 +173,16 @@ impl Status {
     /// Records that a component does not work, and why. May be called at every attempt: it is logged when the
     /// component goes down and every 30 s from then on.
     pub fn down(&self, component: Component, reason: impl Into<String>, now: Instant) {
-        self.fail(component, (reason.into(), None), now);
+        self.fail(component, reason.into(), None, now);
     }
 
     /// Does the same for an error, which also has its fix.
     pub fn down_by(&self, component: Component, error: &dyn Diagnose, now: Instant) {
-        self.fail(component, (chain(error), error.fix()), now);
+        self.fail(component, chain(error), error.fix(), now);
     }
 
-    fn fail(&self, component: Component, why: (String, Option<String>), now: Instant) {
-        self.0.send_modify(|state| state.condition_mut(component).fail(component, why, now));
+    fn fail(&self, component: Component, reason: String, fix: Option<String>, now: Instant) {
+        self.0.send_modify(|state| state.condition_mut(component).fail(component, reason, fix, now));
     }
 
     /// Stores the server's facts of the slot, and the fix when it is in danger.

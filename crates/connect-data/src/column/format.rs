@@ -1,5 +1,5 @@
 use super::TypeKind;
-use super::options::{ColumnOptions, HstoreHandling};
+use super::options::{ColumnOptions, HstoreHandling, TimePrecision};
 use super::types::geometry::Geometry;
 use super::types::geometry::point;
 use super::types::geometry::postgis::Postgis;
@@ -124,11 +124,7 @@ fn base(name: &str, modifier: i32, options: &ColumnOptions) -> Option<(Format, S
         "bytea" => Some((Format::Bytea(options.binary), bytes::schema(options.binary))),
         "bit" => Some(bytes::bits(modifier.max(1))),
         "varbit" => Some(bytes::bits(if modifier < 0 { i32::MAX } else { modifier })),
-        "date" => Some(temporal(date_format(options.time))),
-        "time" => Some(temporal(time_format(modifier, options.time))),
-        "timetz" => Some(temporal(timetz_format(modifier, options.time))),
-        "timestamp" => Some(temporal(timestamp_format(modifier, options.time))),
-        "timestamptz" => Some(temporal(timestamptz_format(modifier, options.time))),
+        "date" | "time" | "timetz" | "timestamp" | "timestamptz" => temporal(name, modifier, options.time),
         "interval" => {
             let (format, schema) = interval::format(modifier, options);
             Some((Format::Interval(format), schema))
@@ -161,8 +157,16 @@ fn of_extension(name: &str) -> Option<(Format, Schema)> {
     Vector::named(name).map(|known| (Format::Vector(known), known.schema()))
 }
 
-fn temporal((format, schema): (TemporalFormat, Schema)) -> (Format, Schema) {
-    (Format::Temporal(format), schema)
+fn temporal(name: &str, modifier: i32, precision: TimePrecision) -> Option<(Format, Schema)> {
+    let (format, schema) = match name {
+        "date" => date_format(precision),
+        "time" => time_format(modifier, precision),
+        "timetz" => timetz_format(modifier, precision),
+        "timestamp" => timestamp_format(modifier, precision),
+        "timestamptz" => timestamptz_format(modifier, precision),
+        _ => return None,
+    };
+    Some((Format::Temporal(format), schema))
 }
 
 fn enumeration(labels: &[String]) -> Schema {

@@ -91,14 +91,14 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
     {
         return Err(copies.into());
     }
-    let mut trees = partitions::trees((&sql, &options), &tables).await?;
+    let mut trees = partitions::trees(&sql, &options, &tables).await?;
     if trees.is_empty() && partitions::are_wanted(&options) {
         print_message("  no captured table is partitioned: --partitions and --partitions-ahead do nothing");
     }
-    partitions::make((&sql, &options), &trees, args.execute, &mut done.steps).await?;
+    partitions::make(&sql, &options, &trees, args.execute, &mut done.steps).await?;
     if args.execute {
         // With those that were made.
-        trees = partitions::trees((&sql, &options), &tables).await?;
+        trees = partitions::trees(&sql, &options, &tables).await?;
     }
     let horizon = proof::horizon(&sql, &parts, args.wait, progress).await?;
     let waits = |busy| progress.above(|| print_message(&waiting(busy)));
@@ -196,7 +196,7 @@ async fn delete(
     for row in rows.iter_mut().filter(|row| row.count.sent > 0) {
         let Row { leaf, deleted, yielded, files, count } = row;
         let failed = |source| CleanupError::of_pass(source, leaf, pass.options, role);
-        let mut archive = Archive::open((pass.sql, pass.options), leaf).await.map_err(failed)?;
+        let mut archive = Archive::open(pass.sql, pass.options, leaf).await.map_err(failed)?;
         progress.begin("deleting", u64::try_from(count.sent).ok());
         let gone = |rows| {
             *deleted += rows;

@@ -47,7 +47,8 @@ pub(super) fn are_wanted(options: &CleanupOptions) -> bool {
 
 /// Returns the partitioned outboxes, when there is something to do with partitions.
 pub(super) async fn trees(
-    (sql, options): (&Sql, &CleanupOptions),
+    sql: &Sql,
+    options: &CleanupOptions,
     tables: &[TableFacts],
 ) -> Result<Vec<Tree>, CleanupError> {
     let mut trees = Vec::new();
@@ -71,7 +72,8 @@ pub(super) fn is_whole(options: &CleanupOptions, tree: &Tree, row: &Row) -> bool
 
 /// Creates the coming partitions, or lists them.
 pub(super) async fn make(
-    (sql, options): (&Sql, &CleanupOptions),
+    sql: &Sql,
+    options: &CleanupOptions,
     trees: &[Tree],
     execute: bool,
     steps: &mut Vec<Step>,

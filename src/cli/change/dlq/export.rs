@@ -60,7 +60,7 @@ fn write_all(args: &ExportArgs, context: &Context, out: &mut dyn Write) -> Resul
         progress.step();
         let (partition, offset) = (letter.partition, letter.offset);
         // Its topic forgets it meanwhile.
-        let Some(record) = source.record(&mut reader, (partition, offset), stop)? else { continue };
+        let Some(record) = source.record(&mut reader, partition, offset, stop)? else { continue };
         let outcome = states.of(partition, offset, view(&record).digest());
         let whole = Whole { topic: &source.topic, partition, offset, record: &record, outcome };
         writeln!(out, "{}", whole.object(true)).map_err(DlqError::Stdout)?;

@@ -24,6 +24,13 @@ struct Count {
     last_ms: Option<i64>,
 }
 
+/// Numbers of dead letters that are settled.
+#[derive(Debug, Clone, Copy)]
+struct Settled {
+    replayed: u64,
+    discarded: u64,
+}
+
 impl Count {
     /// Counts a dead letter, with or without a time.
     fn add(&mut self, when_ms: Option<i64>) {
@@ -45,7 +52,7 @@ pub(super) fn ls(args: &LsArgs, context: &Context) -> Result<Exit, DlqError> {
         let named = |letter: &&Letter| letter.outcome.as_ref().is_some_and(|found| found.name() == outcome);
         u64::try_from(index.letters.iter().filter(named).count()).unwrap_or(u64::MAX)
     };
-    let totals = (settled("replayed"), settled("discarded"));
+    let totals = Settled { replayed: settled("replayed"), discarded: settled("discarded") };
     index.letters.retain(|letter| args.all || letter.outcome.is_none());
     let text = match (args.json, args.records) {
         (false, false) => table(&groups(&index)) + &foot(&context.source.topic, &index, totals),
@@ -135,7 +142,7 @@ fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     text
 }
 
-fn foot(topic: &str, index: &Index, (replayed, discarded): (u64, u64)) -> String {
+fn foot(topic: &str, index: &Index, Settled { replayed, discarded }: Settled) -> String {
     let listed = u64::try_from(index.letters.len()).unwrap_or(u64::MAX);
     let plural = if listed == 1 { "dead letter" } else { "dead letters" };
     let listed = HumanCount(listed);
@@ -154,7 +161,7 @@ fn foot(topic: &str, index: &Index, (replayed, discarded): (u64, u64)) -> String
     }
 }
 
-fn object(topic: &str, index: &Index, (replayed, discarded): (u64, u64), records: bool) -> Value {
+fn object(topic: &str, index: &Index, Settled { replayed, discarded }: Settled, records: bool) -> Value {
     let group = |(cause, count): &(&Cause, Count)| {
         json!({
             "letters": count.letters, "first": count.first_ms, "last": count.last_ms,

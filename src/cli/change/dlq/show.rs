@@ -30,7 +30,7 @@ pub(super) fn show(args: &ShowArgs, context: &Context) -> Result<Exit, DlqError>
         if !(there.low..there.end).contains(&offset) {
             return Err(missing());
         }
-        let record = source.record(&mut reader, (partition, offset), stop)?.ok_or_else(missing)?;
+        let record = source.record(&mut reader, partition, offset, stop)?.ok_or_else(missing)?;
         let outcome = states.of(partition, offset, view(&record).digest());
         let whole = Whole { topic: &source.topic, partition, offset, record: &record, outcome };
         context.print(&if args.json {

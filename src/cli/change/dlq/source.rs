@@ -45,7 +45,8 @@ impl Source {
     pub(super) fn record(
         &self,
         reader: &mut RecordReader,
-        (partition, offset): (i32, i64),
+        partition: i32,
+        offset: i64,
         stop: &CancellationToken,
     ) -> Result<Option<StoredRecord>, DlqError> {
         Ok(reader.read(&self.topic, partition, offset, stop)?)

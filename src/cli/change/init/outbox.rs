@@ -75,12 +75,20 @@ pub(super) async fn settled(
         Err(error) => return Err(InitError::Relay(Box::new(error))),
     };
     let Some(table) = table else {
-        return planned(args, given, sql, (new_table(), true, None), parts, None).await;
+        return planned(
+            args,
+            given,
+            sql,
+            PlannedTable { facts: new_table(), is_new: true, shape: None },
+            parts,
+            None,
+        )
+        .await;
     };
     let whole = name(&table);
     let found = find(sql, &given.server.database, Some(&whole), None).await.ok().flatten();
     let shape = found.map(|found| found.shape);
-    planned(args, given, sql, (table, false, shape), parts, None).await
+    planned(args, given, sql, PlannedTable { facts: table, is_new: false, shape }, parts, None).await
 }
 
 /// Plans without a configuration, which is derived from the columns.
@@ -111,14 +119,24 @@ pub(super) async fn proposed(args: &InitArgs, given: &Given, sql: &Sql) -> Resul
         Capture::find(sql, &parts).await.map_err(|error| InitError::Relay(Box::new(error)))?;
     }
     let written = given.written(proposed, args.kafka.as_deref());
-    planned(args, given, sql, (table, is_new, Some(shape)), parts, Some(written)).await
+    let table = PlannedTable { facts: table, is_new, shape: Some(shape) };
+    planned(args, given, sql, table, parts, Some(written)).await
+}
+
+/// Outbox of a plan.
+struct PlannedTable {
+    facts: TableFacts,
+    /// True if the plan creates it.
+    is_new: bool,
+    /// Meanings of its columns, if they are known.
+    shape: Option<Shape>,
 }
 
 async fn planned(
     args: &InitArgs,
     given: &Given,
     sql: &Sql,
-    (table, is_new, shape): (TableFacts, bool, Option<Shape>),
+    PlannedTable { facts: table, is_new, shape }: PlannedTable,
     parts: Arc<RelayParts>,
     written: Written,
 ) -> Result<Plan, InitError> {

@@ -70,7 +70,7 @@ async fn report(
     let wanted = Wanted { fields, ..Wanted::parse(&args.what, args.kind()) };
     let mut database = Database::ask(&parts, &wanted).await?;
     let rows = database.named_rows(&parts).await;
-    let topics = topics::candidates(&parts, &database, (&args.topics, args.http.as_ref())).await?;
+    let topics = topics::candidates(&parts, &database, &args.topics, args.http.as_ref()).await?;
     let letters = parts.dead_letters.as_ref().map(|letters| letters.topic().to_owned());
     let (options, bar) = (parts.kafka.clone(), progress.clone());
     let (given, guessed) = (args.since, since::guess(&wanted, &database.rows));

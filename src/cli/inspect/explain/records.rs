@@ -119,7 +119,7 @@ impl Records {
             || true,
             |record| {
                 progress.step();
-                found.look(record, wanted, (dead_letters, rows), decoder)
+                found.look(record, wanted, dead_letters, rows, decoder)
             },
         )?;
         let place = |record: &FoundRecord| (record.topic.clone(), record.partition, record.offset);
@@ -137,7 +137,8 @@ impl Records {
         &mut self,
         record: &ScannedRecord<'_>,
         wanted: &Wanted,
-        (dead_letters, rows): (Option<&str>, Option<&NamedRows>),
+        dead_letters: Option<&str>,
+        rows: Option<&NamedRows>,
         decoder: &mut RecordDecoder,
     ) -> Result<(), ExplainError> {
         self.searched = self.searched.saturating_add(1);

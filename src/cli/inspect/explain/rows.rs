@@ -36,8 +36,12 @@ pub(super) struct Database {
     pub(super) keyless: Vec<String>,
 }
 
-/// A query, and the texts that it compares with.
-type Search<'w> = (String, Vec<Cow<'w, str>>);
+/// A query of rows.
+struct Search<'w> {
+    statement: String,
+    /// Texts that it compares with.
+    texts: Vec<Cow<'w, str>>,
+}
 
 /// A row that is still in its table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -128,7 +132,11 @@ impl Database {
     }
 }
 
-async fn find(sql: &Sql, table: &TableFacts, (statement, texts): Search<'_>) -> Result<Vec<FoundRow>, Error> {
+async fn find(
+    sql: &Sql,
+    table: &TableFacts,
+    Search { statement, texts }: Search<'_>,
+) -> Result<Vec<FoundRow>, Error> {
     let name = tables::name(table);
     let doing = format!("looking for the row in {name}");
     let found = sql.query(&doing, &statement, &[&texts, &ROWS_MAX]).await?;
@@ -149,7 +157,8 @@ fn read(row: &Row, table: &str) -> Result<FoundRow, tokio_postgres::Error> {
 }
 
 fn of_outbox<'w>(outbox: &Outbox, wanted: &'w Wanted) -> Search<'w> {
-    (statement(outbox, wanted), wanted.texts().into_iter().map(Cow::Borrowed).collect())
+    let texts = wanted.texts().into_iter().map(Cow::Borrowed).collect();
+    Search { statement: statement(outbox, wanted), texts }
 }
 
 /// Compares as text: what the column's type is does not matter.
@@ -193,7 +202,8 @@ fn by_key<'w>(table: &TableFacts, key: &[&str], wanted: &'w Wanted) -> Option<Se
         }
     };
     let none = || "null::text".to_owned();
-    Some((select([none(), shown, none()], table, &conditions.join(" and ")), texts))
+    let statement = select([none(), shown, none()], table, &conditions.join(" and "));
+    Some(Search { statement, texts })
 }
 
 /// Returns the query of rows. pg_xact_commit_timestamp fails where commit times are not stored.

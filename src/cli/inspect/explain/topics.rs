@@ -23,7 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) async fn candidates(
     parts: &RelayParts,
     database: &Database,
-    (named, relay): (&[String], Option<&Instance>),
+    named: &[String],
+    relay: Option<&Instance>,
 ) -> Result<Vec<String>, ExplainError> {
     if !named.is_empty() {
         return Ok(named.to_vec());

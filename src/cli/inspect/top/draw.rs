@@ -165,14 +165,14 @@ mod tests {
         let (state, clock) = (status.snapshot(), SystemTime::now());
         let mut history = History::default();
         history.take(&state, metrics.topics(), now);
-        Box::new(Overview::new(&state, &metrics, &history, (now, clock)))
+        Box::new(Overview::new(&state, &metrics, &history, now, clock))
     }
 
     fn seen(port: &str, said: Result<Box<Overview>, String>) -> Seen {
         Seen { instance: Instance::parse(port).unwrap(), said }
     }
 
-    fn screen(seen: &[Seen], selected: usize, (width, height): (u16, u16)) -> String {
+    fn screen(seen: &[Seen], selected: usize, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, seen, selected)).unwrap();
         terminal.backend().to_string()
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn one_instance_has_the_whole_screen() {
-        let screen = screen(&[seen("8080", Ok(streaming("orders_outbox")))], 0, (110, 30));
+        let screen = screen(&[seen("8080", Ok(streaming("orders_outbox")))], 0, 110, 30);
         for expected in ["streaming", "slot orders_outbox", "orders 7", "the last 15 min", "q leaves"] {
             assert!(screen.contains(expected), "{expected} is not in\n{screen}");
         }
@@ -191,7 +191,7 @@ mod tests {
     fn of_several_each_has_a_line_and_the_chosen_one_its_details() {
         let both =
             [seen("8080", Ok(streaming("first"))), seen("8081", Err("no answer: re\u{1b}fused".to_owned()))];
-        let (first, second) = (screen(&both, 0, (110, 30)), screen(&both, 1, (110, 30)));
+        let (first, second) = (screen(&both, 0, 110, 30), screen(&both, 1, 110, 30));
         for expected in ["127.0.0.1:8080", "127.0.0.1:8081", "✗ no answer"] {
             assert!(first.contains(expected) && second.contains(expected), "{expected}\n{first}\n{second}");
         }
@@ -204,13 +204,13 @@ mod tests {
         let hosts =
             ["relay-orders-production-1.example.com:8080", "relay-orders-production-2.example.com:8080"];
         let both = hosts.map(|host| seen(host, Ok(streaming("first"))));
-        let all = screen(&both, 0, (60, 24));
+        let all = screen(&both, 0, 60, 24);
         let names: Vec<_> =
             all.lines().filter(|line| line.contains("com:8080")).map(|line| line.split(' ').next()).collect();
         assert!(names.len() >= 2 && names[0] != names[1], "{all}");
         assert!(all.contains("streaming"), "{all}");
         let ports = ["127.0.0.1:8080", "127.0.0.1:8081"].map(|port| seen(port, Ok(streaming("first"))));
-        let all = screen(&ports, 0, (60, 24));
+        let all = screen(&ports, 0, 60, 24);
         assert!(all.contains("127.0.0.1:8080") && all.contains("127.0.0.1:8081"), "{all}");
     }
 
@@ -223,9 +223,9 @@ mod tests {
     #[test]
     fn any_screen_is_drawn_on() {
         let both = [seen("8080", Ok(streaming("first"))), seen("8081", Err(String::new()))];
-        for size in [(1, 1), (10, 3), (40, 8), (300, 100)] {
-            screen(&both, 0, size);
-            screen(&both, 7, size);
+        for (width, height) in [(1, 1), (10, 3), (40, 8), (300, 100)] {
+            screen(&both, 0, width, height);
+            screen(&both, 7, width, height);
         }
     }
 }

@@ -132,7 +132,7 @@ pub(super) fn slot_position(
             format!("the slot is at {confirmed}, beyond outboxd's position {kept}, and offset.mismatch.strategy trusts it"),
         )
         .detail("the next start continues from there: rows that were written in between are not sent"),
-        Some(confirmed) => Check::error(code, &options.moved_while_away((kept, confirmed), None, acceptable)),
+        Some(confirmed) => Check::error(code, &options.moved_while_away(kept, confirmed, None, acceptable)),
         None => Check::error(code, &options.vanished_while_away(Some(kept), None, acceptable)),
     })
 }

@@ -122,7 +122,7 @@ impl Verification<'_> {
         drop(notice);
         let notes = self.notes(&sql, &capture).await?;
         if let Some(changes) = parts.route.changes() {
-            return self.run_latest(changes, capture, notes, (&sql, &tls)).await;
+            return self.run_latest(changes, capture, notes, &sql, &tls).await;
         }
         let plan = Plan::new(&sql, parts, capture, args).await?;
         let scratch = Scratch::new(args.scratch.as_deref())?;

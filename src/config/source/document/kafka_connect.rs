@@ -80,9 +80,9 @@ impl Worker {
         let kind = node.get("type").and_then(Node::text).unwrap_or_default();
         match kind {
             "tls" => self.certificate(node, *line)?,
-            "plain" => self.password(node, ("PLAIN", PLAIN), *line)?,
-            "scram-sha-256" => self.password(node, ("SCRAM-SHA-256", SCRAM), *line)?,
-            "scram-sha-512" => self.password(node, ("SCRAM-SHA-512", SCRAM), *line)?,
+            "plain" => self.password(node, "PLAIN", PLAIN, *line)?,
+            "scram-sha-256" => self.password(node, "SCRAM-SHA-256", SCRAM, *line)?,
+            "scram-sha-512" => self.password(node, "SCRAM-SHA-512", SCRAM, *line)?,
             "oauth" => self.tokens(node, *line)?,
             "custom" => {
                 settings("producer.", node.get("config").unwrap_or(&Node::Null), &mut self.entries)?;
@@ -105,7 +105,8 @@ impl Worker {
     fn password(
         &mut self,
         node: &Node,
-        (mechanism, module): (&str, &str),
+        mechanism: &str,
+        module: &str,
         line: Option<usize>,
     ) -> Result<(), DocumentError> {
         let Some(username) = node.get("username").and_then(Node::text) else {

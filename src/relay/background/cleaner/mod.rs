@@ -290,7 +290,7 @@ impl Cleaner<'_> {
             if tree.as_ref().is_some_and(|tree| tree.has(leaf.oid)) {
                 continue;
             }
-            let mut archive = Archive::open((pass.sql, pass.options), &leaf).await?;
+            let mut archive = Archive::open(pass.sql, pass.options, &leaf).await?;
             let counted = |rows| self.metrics.cleaned(rows, 0);
             let deleted = pass.delete(&leaf, &mut archive, self.stop, counted).await?;
             self.metrics.cleaned(0, deleted.yielded);

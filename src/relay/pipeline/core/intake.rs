@@ -91,7 +91,8 @@ fn take_data<T: Transport>(
 pub(super) fn take_again<T: Transport>(
     feed: &mut Feed<'_, T>,
     feedback: &mut Feedback,
-    (data, lsn): (&[u8], Lsn),
+    data: &[u8],
+    lsn: Lsn,
     now: Now,
 ) -> Result<Outcome, Error> {
     let outcome = feed.take(lsn, decode(data, lsn)?, now)?;

@@ -300,7 +300,7 @@ impl<'p, T: Transport> Core<'p, T> {
                 self.grant(outcome, || Waiting::Record);
             }
             Waiting::Message { data, lsn } => {
-                let outcome = intake::take_again(&mut self.feed, &mut self.feedback, (&data, lsn), now)?;
+                let outcome = intake::take_again(&mut self.feed, &mut self.feedback, &data, lsn, now)?;
                 self.grant(outcome, || Waiting::Message { data, lsn });
             }
             Waiting::Row | Waiting::Rows | Waiting::Heartbeat => {}

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
+use super::attempt::Attempt;
 use super::outgoing::Unmade;
 use super::{Again, Feed, Outcome, report_replaced};
 use crate::change::{
@@ -38,11 +39,8 @@ impl<T: Transport> Feed<'_, T> {
         change: RowChange<'_, '_>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let again = self.out.again.take();
-        let is_new = again.is_none();
-        let again = again.map_or_else(|| self.next_event(lsn), Ok)?;
-        let sent_before = is_new && self.was_sent_before(lsn);
-        self.change(relations, change, (lsn, again, is_new, sent_before), now)
+        let attempt = self.next_attempt(lsn)?;
+        self.change(relations, change, attempt, now)
     }
 
     /// Hands over the records of a change of a row; a truncate changes several tables.
@@ -50,10 +48,9 @@ impl<T: Transport> Feed<'_, T> {
         &mut self,
         relations: &[Oid],
         change: RowChange<'_, '_>,
-        (lsn, again, is_new, sent_before): (Lsn, Again, bool, bool),
+        Attempt { lsn, position, refused, is_new, sent_before }: Attempt,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let Again { position, refused } = again;
         let tables = sent_tables(&self.tables, relations)?;
         let Some(&(relation, table)) = tables.first() else { return Ok(Outcome::None) };
         if is_new {

@@ -1,7 +1,8 @@
 //! Inserted rows: events of an outbox, or change events.
 
+use super::attempt::Attempt;
 use super::outgoing::Unmade;
-use super::{Again, Feed, Outcome, report_replaced};
+use super::{Feed, Outcome, report_replaced};
 use crate::change::{RowChange, Snapshot};
 use crate::kafka::Transport;
 use crate::outbox::RouteContext;
@@ -26,26 +27,18 @@ impl<T: Transport> Feed<'_, T> {
         row: &Tuple<'_>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let again = self.out.again.take();
-        let is_new = again.is_none();
-        let Again { position, refused } = again.map_or_else(|| self.next_event(lsn), Ok)?;
-        let sent_before = is_new && self.was_sent_before(lsn);
+        let attempt = self.next_attempt(lsn)?;
         let table = match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
             Table::Captured(Bound::Outbox(table)) => table,
             Table::Captured(Bound::Changes(_)) => {
-                let again = Again { position, refused };
-                return self.change(
-                    &[relation],
-                    RowChange::Insert(row.columns()),
-                    (lsn, again, is_new, sent_before),
-                    now,
-                );
+                return self.change(&[relation], RowChange::Insert(row.columns()), attempt, now);
             }
             Table::NotCaptured(rows) => {
                 rows.count();
                 return Ok(Outcome::None);
             }
         };
+        let Attempt { position, refused, is_new, sent_before, .. } = attempt;
         if is_new {
             self.out.metrics.changes(Change::Insert, 1);
         }

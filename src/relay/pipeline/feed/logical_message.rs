@@ -40,7 +40,7 @@ impl<T: Transport> Feed<'_, T> {
             self.message_not_sent("acknowledged");
             return Ok(Outcome::None);
         }
-        match self.event((lsn, message), event, now)? {
+        match self.event(lsn, message, event, now)? {
             Outcome::None => self.end_lone(),
             outcome => Ok(outcome),
         }
@@ -72,7 +72,8 @@ impl<T: Transport> Feed<'_, T> {
 
     fn event(
         &mut self,
-        (lsn, message): (Lsn, &LogicalMessage<'_>),
+        lsn: Lsn,
+        message: &LogicalMessage<'_>,
         again: Again,
         now: Now,
     ) -> Result<Outcome, Error> {
@@ -92,7 +93,7 @@ impl<T: Transport> Feed<'_, T> {
             return Ok(Outcome::None);
         }
         match (changes, messages) {
-            (Some(changes), _) => self.message_event(changes, (lsn, message), again, now),
+            (Some(changes), _) => self.message_event(changes, lsn, message, again, now),
             (None, Some(messages)) => self.outbox_event(messages, message, again, now),
             (None, None) => Ok(Outcome::None),
         }

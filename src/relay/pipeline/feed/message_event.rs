@@ -16,7 +16,8 @@ impl<T: Transport> Feed<'_, T> {
     pub(super) fn message_event(
         &mut self,
         changes: &ChangeEvents,
-        (lsn, message): (Lsn, &LogicalMessage<'_>),
+        lsn: Lsn,
+        message: &LogicalMessage<'_>,
         Again { position, refused }: Again,
         now: Now,
     ) -> Result<Outcome, Error> {

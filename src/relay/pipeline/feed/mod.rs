@@ -1,5 +1,6 @@
 //! The way from pgoutput messages to records in flight.
 
+mod attempt;
 mod change;
 mod insert;
 mod labels;

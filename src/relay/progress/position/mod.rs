@@ -11,4 +11,4 @@ pub(crate) use record::Phase;
 pub(crate) use record::RecordError;
 pub(in crate::relay) use record::{Position, Stopped, acceptable, is_of_dropped};
 pub(in crate::relay) use unfinished::{SentPart, SentTable, Unfinished};
-pub(in crate::relay) use verdict::{Facts, Verdict, judge, other_history};
+pub(in crate::relay) use verdict::{Facts, Verdict, WalHistory, judge};

@@ -77,7 +77,8 @@ fn judge_alone(facts: &Facts<'_>) -> Verdict {
 
 fn judge_against(position: &Position, facts: &Facts<'_>) -> Verdict {
     let wal_end = facts.wal_end.unwrap_or(position.lsn);
-    if let Some(difference) = other_history((&position.origin(), position.lsn), (facts.origin, wal_end)) {
+    let read = WalHistory { origin: &position.origin(), end: position.lsn };
+    if let Some(difference) = read.difference_from(WalHistory { origin: facts.origin, end: wal_end }) {
         return Verdict::OtherHistory { difference };
     }
     // This database was never streamed from before: `snapshot.mode` decides about its present rows, as at any
@@ -106,22 +107,30 @@ fn judge_against(position: &Position, facts: &Facts<'_>) -> Verdict {
     }
 }
 
-/// Returns the difference that shows that a server's WAL is not the one that was read before, nor its
-/// continuation.
-pub(in crate::relay) fn other_history(
-    (before, read_to): (&Origin, Lsn),
-    (now, wal_end): (&Origin, Lsn),
-) -> Option<String> {
-    if before.system_id != now.system_id {
-        return Some(format!("its system identifier is {}, and was {}", now.system_id, before.system_id));
+/// WAL of a server up to a position.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::relay) struct WalHistory<'o> {
+    pub(in crate::relay) origin: &'o Origin,
+    pub(in crate::relay) end: Lsn,
+}
+
+impl WalHistory<'_> {
+    /// Returns the difference that shows that the WAL of the server `now` is not the one that was read before, nor its
+    /// continuation.
+    pub(in crate::relay) fn difference_from(self, now: WalHistory<'_>) -> Option<String> {
+        let (before, read_to) = (self.origin, self.end);
+        let (now, wal_end) = (now.origin, now.end);
+        if before.system_id != now.system_id {
+            return Some(format!("its system identifier is {}, and was {}", now.system_id, before.system_id));
+        }
+        if now.timeline < before.timeline {
+            return Some(format!("it is on timeline {}, and was on {}", now.timeline, before.timeline));
+        }
+        if now.timeline == before.timeline && wal_end.get().saturating_add(WAL_PAGE_BYTES) < read_to.get() {
+            return Some(format!("its WAL ends at {wal_end}, and was read up to {read_to} before"));
+        }
+        None
     }
-    if now.timeline < before.timeline {
-        return Some(format!("it is on timeline {}, and was on {}", now.timeline, before.timeline));
-    }
-    if now.timeline == before.timeline && wal_end.get().saturating_add(WAL_PAGE_BYTES) < read_to.get() {
-        return Some(format!("its WAL ends at {wal_end}, and was read up to {read_to} before"));
-    }
-    None
 }
 
 #[cfg(test)]

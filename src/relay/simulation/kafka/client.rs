@@ -10,7 +10,7 @@ use super::broker::{Answer, Cluster, Place, Request};
 use super::coordinator::Ender;
 use crate::ack::Ticket;
 use crate::connect::record::Fingerprint;
-use crate::kafka::{Cause, Deliveries, Rejection, ReportPlace};
+use crate::kafka::{Cause, Deliveries, RecordName, Rejection, ReportPlace};
 use crate::relay::simulation::bug::Bug;
 use crate::relay::simulation::oracle::truth::Truth;
 use crate::relay::simulation::rows::table;
@@ -316,8 +316,9 @@ impl Client {
         let offset = if believed { offset.max(lane.reported + 1) } else { offset };
         lane.reported = lane.reported.max(offset);
         let at = ReportPlace { topic: table::topic_name(place.0), partition: place.1, offset };
-        self.deliveries.acknowledged(queued.ticket, at, queued.bytes, || {
-            (Some(queued.event.to_string()), fingerprint(queued))
+        self.deliveries.acknowledged(queued.ticket, at, queued.bytes, || RecordName {
+            event_id: Some(queued.event.to_string()),
+            fingerprint: fingerprint(queued),
         });
     }
 

@@ -12,7 +12,7 @@ use super::positions::PositionTopic;
 use crate::ack::Ticket;
 use crate::connect::record::{Fingerprint, ProducerRecord};
 use crate::kafka::{
-    Cause, Delivered, Deliveries, Pace, Rejection, ReportPlace, Reports, Transport, partition_of,
+    Cause, Delivered, Deliveries, Pace, RecordName, Rejection, ReportPlace, Reports, Transport, partition_of,
 };
 use crate::relay::simulation::bug::Bug;
 use crate::relay::simulation::oracle::truth::Truth;
@@ -168,7 +168,7 @@ impl Pipe {
                 place,
                 ReportPlace { topic: record.topic, partition: 0, offset: i64::MAX },
                 0,
-                || (None, record.fingerprint()),
+                || RecordName { event_id: None, fingerprint: record.fingerprint() },
             ),
         }
     }

@@ -55,8 +55,9 @@ impl Settlement<'_> {
     pub(super) fn prepare(&mut self, letter: &Letter) -> Result<Result<Prepared, Hold>, DlqError> {
         let (source, stop) = (&self.context.source, &self.context.stop);
         let [letters, _] = &mut self.readers;
-        let place = (letter.partition, letter.offset);
-        let Some(record) = source.record(letters, place, stop)? else { return Ok(Err(Hold::Gone)) };
+        let Some(record) = source.record(letters, letter.partition, letter.offset, stop)? else {
+            return Ok(Err(Hold::Gone));
+        };
         if view(&record).digest() != letter.digest {
             return Ok(Err(Hold::Changed));
         }

@@ -58,7 +58,8 @@ impl Verification<'_> {
         changes: &ChangeEvents,
         capture: Capture,
         notes: Vec<String>,
-        (sql, tls): (&Sql, &TlsSetup),
+        sql: &Sql,
+        tls: &TlsSetup,
     ) -> Result<bool, VerifyError> {
         refuse(self.args)?;
         let scratch = Scratch::new(self.args.scratch.as_deref())?;
@@ -92,7 +93,7 @@ impl Verification<'_> {
             false => Some(self.compare_tables(sql, snapshot, found, &mut report).await?),
         };
         if has_outbox {
-            let counted = self.compare_outbox(sql, outbox, (slot, share), &scratch, &mut report).await?;
+            let counted = self.compare_outbox(sql, outbox, slot, &scratch, &mut report).await?;
             match &mut summary {
                 Some(summary) => summary.outbox = Some(Box::new(counted)),
                 None => summary = Some(counted),
@@ -107,7 +108,7 @@ impl Verification<'_> {
 
     fn reader<'r>(&'r self, changes: &'r ChangeEvents, scratch: &Scratch) -> TableReader<'r> {
         let outbox = OutboxRows::new(scratch.spill("events"), traces(changes));
-        TableReader::new((&self.parts, changes), &self.progress, scratch.spill("rows"), outbox)
+        TableReader::new(&self.parts, changes, &self.progress, scratch.spill("rows"), outbox)
     }
 
     async fn compare_tables(
@@ -157,11 +158,11 @@ impl Verification<'_> {
         &self,
         sql: &Sql,
         outbox: OutboxRows,
-        (slot, share): (slot::SlotPosition, Option<u64>),
+        slot: slot::SlotPosition,
         scratch: &Scratch,
         report: &mut Report,
     ) -> Result<Summary, VerifyError> {
-        let OutboxRows { tables, topics: list, rows, traces, dropped, .. } = outbox;
+        let OutboxRows { tables, topics: list, rows, share, traces, dropped } = outbox;
         let records = RecordReader {
             options: self.parts.kafka.clone(),
             topics: list,

@@ -49,7 +49,8 @@ impl OutboxRows {
     /// Adds one row of the table with this number.
     pub(super) async fn take(
         &mut self,
-        (number, table): (u32, &OutboxTable),
+        number: u32,
+        table: &OutboxTable,
         row: &Tuple<'_>,
         renderer: &mut Renderer<'_>,
         changes: &ChangeEvents,

@@ -44,7 +44,8 @@ pub(super) struct TableReader<'r> {
 
 impl<'r> TableReader<'r> {
     pub(super) fn new(
-        (parts, changes): (&'r RelayParts, &'r ChangeEvents),
+        parts: &'r RelayParts,
+        changes: &'r ChangeEvents,
         progress: &'r Progress,
         rows: Spill<Row>,
         outbox: OutboxRows,
@@ -102,7 +103,7 @@ impl<'r> TableReader<'r> {
                     SnapshotRow::Columns(_) => {}
                     SnapshotRow::Row(row) => {
                         self.progress.step();
-                        let taken = self.outbox.take((number, table), &row, &mut self.renderer, self.changes);
+                        let taken = self.outbox.take(number, table, &row, &mut self.renderer, self.changes);
                         taken.await?;
                     }
                     SnapshotRow::End => break,
