@@ -51,8 +51,8 @@ fn the_chart_has_the_version_of_the_program() {
 #[test]
 fn the_unit_restarts_by_the_exit_codes_of_the_operations_page() {
     let page = read("docs/operations.md");
-    let (_, sentence) = page.split_once("are worth an automatic restart. ").unwrap();
-    let (codes, _) = sentence.split_once(" come again").unwrap();
+    let (_, sentence) = page.split_once("Restart automatically after 1, 4 and 5. ").unwrap();
+    let (codes, _) = sentence.split_once(" recur").unwrap();
     let codes: Vec<_> = codes.split(|c: char| !c.is_ascii_digit()).filter(|code| !code.is_empty()).collect();
     let unit = read("docker/debian/outboxd@.service");
     let line = format!("\nRestartPreventExitStatus={}\n", codes.join(" "));
