@@ -173,6 +173,7 @@ fn what_the_rules_allow_is_let_through() {
             "src/http/a.rs",
             "fn a(b: (u8, u8), c: impl Fn((u8, u8)) -> u8) {\n    b.map(|(d, e): (u8, u8)| d);",
         ),
+        ("src/http/a.rs", "fn a(&self, (): ()) {"),
         ("src/http/a.rs", "impl From<(u8, u8)> for A {\n    fn from((b, c): (u8, u8)) -> Self {"),
         ("docs/a.md", "a network/stack"),
     ];
@@ -287,15 +288,16 @@ fn takes_tuples_apart(file: &File) -> Vec<String> {
 
 /// Returns whether one of the parameters of this function, which begins with its name, is `(a, b): …`.
 fn has_tuple_pattern(function: &str) -> bool {
-    let (mut depth, mut begins, mut opened_at_start) = (0_u32, false, false);
+    let (mut depth, mut begins, mut is_pattern, mut parts) = (0_u32, false, false, 0_usize);
     let mut rest = function.chars();
     while let Some(c) = rest.next() {
         match c {
             '(' => {
-                opened_at_start = if depth == 1 { begins } else { opened_at_start };
+                (is_pattern, parts) = if depth == 1 { (begins, 0) } else { (is_pattern, parts) };
                 depth += 1;
             }
-            ')' if depth == 2 && opened_at_start && rest.as_str().starts_with(": ") => return true,
+            ',' if depth == 2 => parts += 1,
+            ')' if depth == 2 && is_pattern && parts > 0 && rest.as_str().starts_with(": ") => return true,
             ')' if depth <= 1 => return false,
             ')' => depth -= 1,
             '{' | ';' if depth == 0 => return false,
