@@ -20,19 +20,19 @@ pub enum Error {
         servers: String,
         /// Seconds for which it was tried.
         seconds: u64,
-        /// librdkafka's last word.
+        /// librdkafka's last message.
         reason: String,
     },
     /// A record was refused for good.
     #[error("Kafka refused a record of {0}")]
     Rejected(#[source] Box<Rejection>),
-    /// A record was acknowledged, and is perhaps not in the log; or the producer cannot go on, for no fault of the record's.
+    /// A record was acknowledged, and may not be in the log; or the producer cannot continue for another reason.
     #[error("{}", unwritten(.0))]
     Unwritten(#[source] Box<Rejection>),
-    /// The producer is in a state from which it cannot go on.
+    /// The producer is in a state in which it cannot continue.
     #[error("the Kafka producer cannot continue: {0}")]
     Fatal(String),
-    /// A Kafka transaction came to no good end, or to none that is known.
+    /// A Kafka transaction failed, or its outcome is unknown.
     #[error("a Kafka transaction of transactional.id {id:?} cannot be {doing}: {reason}")]
     Transaction {
         /// Cause.
@@ -41,29 +41,29 @@ pub enum Error {
         doing: &'static str,
         /// The `transactional.id`.
         id: String,
-        /// librdkafka's words.
+        /// librdkafka's message.
         reason: String,
     },
-    /// The topic of exactly-once's state cannot be made, read or written.
+    /// The topic of exactly-once's state cannot be created, read or written.
     #[error("topic {topic:?}, which has the end of the last Kafka transaction, cannot be {doing}: {reason}")]
     StateTopic {
         /// `made`, `read` or `written`.
         doing: &'static str,
         /// Name of the topic.
         topic: String,
-        /// librdkafka's words.
+        /// librdkafka's message.
         reason: String,
         /// No permission: waiting does not help.
         refused: bool,
     },
-    /// The topic of the positions cannot be made, read or written.
+    /// The topic of the positions cannot be created, read or written.
     #[error("topic {topic:?}, in which outboxd stores its position, cannot be {doing}: {reason}")]
     PositionTopic {
         /// `made`, `read` or `written`.
         doing: &'static str,
         /// Name of the topic.
         topic: String,
-        /// librdkafka's words.
+        /// librdkafka's message.
         reason: String,
         /// Fault, which decides whether waiting helps.
         fault: TopicFault,
@@ -75,9 +75,9 @@ pub enum Error {
         topic: String,
         /// The group that it belongs to.
         group: String,
-        /// librdkafka's words.
+        /// librdkafka's message.
         reason: String,
-        /// Scope of what must change.
+        /// Scope of the necessary change.
         fault: CreationFault,
     },
     /// The topic of the states of dead letters cannot be created or read.
@@ -87,12 +87,12 @@ pub enum Error {
         doing: &'static str,
         /// Name of the topic.
         topic: String,
-        /// librdkafka's words.
+        /// librdkafka's message.
         reason: String,
         /// No permission: waiting does not help.
         refused: bool,
     },
-    /// A partition has an open transaction, which hides what was committed.
+    /// A partition has an open transaction, which hides committed records.
     #[error(
         "partition {partition} of topic {topic:?} has a transaction that is neither committed nor aborted: \
          consumers of committed records see nothing after it"
@@ -114,7 +114,7 @@ pub enum Error {
         /// Partition.
         partition: i32,
     },
-    /// `offset.storage.topic` names a topic that is not there.
+    /// The topic of `offset.storage.topic` does not exist.
     #[error("offset.storage.topic: there is no topic {topic:?}")]
     NoOffsetTopic {
         /// Name of the topic.
@@ -127,7 +127,7 @@ pub enum Error {
         doing: &'static str,
         /// Name of the topic.
         topic: String,
-        /// librdkafka's words.
+        /// librdkafka's message.
         reason: String,
     },
     /// A topic cannot be read from its front to its end.
@@ -135,7 +135,7 @@ pub enum Error {
     Unread {
         /// Name of the topic.
         topic: String,
-        /// librdkafka's words.
+        /// librdkafka's message.
         reason: String,
         /// The brokers deny access.
         forbidden: bool,
@@ -145,7 +145,7 @@ pub enum Error {
     TopicTail {
         /// Name of the topic.
         topic: String,
-        /// librdkafka's words.
+        /// librdkafka's message.
         reason: String,
         /// The brokers deny access.
         forbidden: bool,
@@ -155,11 +155,11 @@ pub enum Error {
 /// Fault of a topic of outboxd's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopicFault {
-    /// Passing: it may heal by itself.
+    /// Transient: it may pass without any action.
     Passing,
     /// The brokers deny access.
     Refused,
-    /// The topic is gone with its contents.
+    /// The topic was deleted with its contents.
     Missing,
 }
 

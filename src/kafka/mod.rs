@@ -1,5 +1,5 @@
 //! Kafka: the producer, its delivery reports and its transactions; the topics of Connect's source offsets, of
-//! exactly-once's state, of the relays' positions and of what became of dead letters.
+//! exactly-once's state, of the relays' positions and of the outcomes of dead letters.
 
 mod client_config;
 mod connection_failures;

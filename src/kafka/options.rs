@@ -18,16 +18,16 @@ pub struct Options {
     pub trust_store: Option<KeyStore>,
     /// The same of `producer.ssl.keystore.*`.
     pub key_store: Option<KeyStore>,
-    /// Source of SASL OAUTHBEARER's tokens, unless librdkafka asks an identity provider itself.
+    /// Source of SASL OAUTHBEARER's tokens, unless librdkafka requests them from an identity provider itself.
     pub tokens: Option<Tokens>,
     /// Longest wait of a start for the first broker to respond (`outboxd.connect.timeout.ms`, 5 s).
     pub connect_timeout: Duration,
-    /// `topic.creation.*`: how topics are made that are not there; without it they are for the brokers to make.
+    /// `topic.creation.*`: settings of missing topics; without it the brokers create them.
     pub topic_creation: Option<Arc<TopicCreation>>,
 }
 
 impl Options {
-    /// Reads the stores, so that librdkafka need not know Java's.
+    /// Reads the key stores, because librdkafka does not support Java's.
     ///
     /// # Errors
     /// When one of them cannot be used.
@@ -47,8 +47,8 @@ impl Options {
         Ok(())
     }
 
-    /// Returns a source of the tokens that the clients log in with, if outboxd can ask for them and another server may see them. An identity provider, which librdkafka
-    /// asks for the clients, is asked in the same way.
+    /// Returns a source of the tokens that the clients log in with, if outboxd can request them and another server may see them. This
+    /// includes an identity provider, from which librdkafka requests the tokens of the clients.
     pub(crate) fn token_source(&self) -> Option<Source> {
         if let Some(tokens) = &self.tokens {
             return Some(tokens.source()).filter(|source| !source.signs_for_aws());

@@ -1,6 +1,6 @@
-//! Tokens of SASL OAUTHBEARER for librdkafka, which asks for one from the thread that polls a client.
+//! Tokens of SASL OAUTHBEARER for librdkafka, which requests one on the thread that polls a client.
 //!
-//! Clients whose logins need no token of outboxd's ignore all of this, also those for which librdkafka itself asks an identity provider.
+//! Clients whose logins need no token from outboxd ignore all of this, also those whose tokens librdkafka requests from an identity provider.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -12,17 +12,17 @@ use rdkafka::client::OAuthToken;
 
 use crate::credentials::Tokens;
 
-/// The property whose value librdkafka hands to its callback: the number of the source. A context need not know its options for that.
+/// The property whose value librdkafka passes to its callback: the number of the source. A context then needs no options.
 const PROPERTY: &str = "sasl.oauthbearer.config";
 const PREFIX: &str = "outboxd-tokens-";
 
-/// Longest time after which librdkafka asks again. It learns of a refused token only then.
+/// Maximum time after which librdkafka requests a token again. It detects a refused token only then.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
 /// Sources by their numbers. A process has one for each configuration that it has read.
 static SOURCES: Mutex<BTreeMap<u64, Tokens>> = Mutex::new(BTreeMap::new());
 
-/// Makes clients of a configuration ask this source.
+/// Makes clients of a configuration use this source.
 pub(super) fn install(tokens: &Tokens, config: &mut ClientConfig) {
     sources().entry(tokens.number()).or_insert_with(|| tokens.clone());
     config.set(PROPERTY, format!("{PREFIX}{}", tokens.number()));
@@ -36,7 +36,7 @@ pub(super) fn token(property: Option<&str>) -> Result<OAuthToken, Box<dyn Error>
     let token = tokens.current()?;
     let now = SystemTime::now();
     let left = token.expires_at.duration_since(now).unwrap_or_default();
-    // librdkafka asks again after 80 % of the life that it knows. It knows half, so that another token is there in time.
+    // librdkafka requests the next token after 80 % of the given lifetime. Half of it is given, so that the next token is available in time.
     let known = now + (left / 2).min(ASK_AGAIN).max(Duration::from_millis(1));
     let known = known.duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(OAuthToken {

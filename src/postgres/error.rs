@@ -14,16 +14,16 @@ use crate::wire::{DecodeError, FrameError, ServerError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No connection could be made.
+    /// No connection could be established.
     #[error("PostgreSQL at {address} cannot be reached")]
     Connect {
         /// `host:port`, or the socket's folder.
         address: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
-    /// The server has no TLS and `database.sslmode` wants it.
+    /// The server has no TLS and `database.sslmode` requires it.
     #[error("PostgreSQL at {address} offers no TLS, which database.sslmode={mode} requires")]
     TlsRefused {
         /// `host:port`.
@@ -36,7 +36,7 @@ pub enum Error {
     TlsHandshake {
         /// `host:port`.
         address: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
@@ -47,7 +47,7 @@ pub enum Error {
         option: &'static str,
         /// The file.
         path: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
@@ -62,11 +62,11 @@ pub enum Error {
         database: String,
         /// The option whose source may return another credential, when the server refused the one of now.
         renewable: Option<String>,
-        /// The server's words.
+        /// The server's message.
         #[source]
         source: Box<ServerError>,
     },
-    /// The server wants a password and none is configured.
+    /// The server requires a password and none is configured.
     #[error("PostgreSQL at {address} asks for a password of user {user:?}, but database.password is not set")]
     PasswordMissing {
         /// `host:port`.
@@ -79,40 +79,40 @@ pub enum Error {
     Credential {
         /// `host:port`.
         address: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: credentials::Error,
     },
-    /// The server wants a login method that we do not speak, or proved not to know the password.
+    /// The server requires an unsupported login method, or did not prove that it has the password.
     #[error("login to PostgreSQL at {address} is not possible: {reason}")]
     Authentication {
         /// `host:port`.
         address: String,
-        /// Why.
+        /// Cause.
         reason: String,
     },
     /// A command or query was refused.
     #[error("{doing} failed")]
     Server {
-        /// Action, in words.
+        /// Action, as text.
         doing: String,
-        /// The server's words.
+        /// The server's message.
         #[source]
         source: Box<ServerError>,
     },
     /// The SQL connection broke.
     #[error("{doing} failed")]
     Sql {
-        /// Action, in words.
+        /// Action, as text.
         doing: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: tokio_postgres::Error,
     },
     /// Timeout.
     #[error("{doing} took longer than {seconds} s")]
     Timeout {
-        /// Action, in words.
+        /// Action, as text.
         doing: String,
         /// The limit.
         seconds: u64,
@@ -120,9 +120,9 @@ pub enum Error {
     /// The connection broke.
     #[error("the connection to PostgreSQL broke while {doing}")]
     Broken {
-        /// Action, in words.
+        /// Action, as text.
         doing: &'static str,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
@@ -131,7 +131,7 @@ pub enum Error {
     Frame {
         /// LSN up to which the stream had been read.
         after: Lsn,
-        /// Why.
+        /// Cause.
         #[source]
         source: FrameError,
     },
@@ -144,12 +144,12 @@ pub enum Error {
         #[source]
         source: DecodeError,
     },
-    /// A message came that has no place here.
+    /// Unexpected message.
     #[error("PostgreSQL sent an unexpected {message} while {doing}")]
     Unexpected {
         /// Unexpected message.
         message: String,
-        /// Action, in words.
+        /// Action, as text.
         doing: &'static str,
     },
     /// PostgreSQL is reachable but not prepared.
@@ -160,8 +160,8 @@ pub enum Error {
         /// Statement or setting to apply.
         fix: String,
     },
-    /// Rows of captured tables are not in the stream, or may not be. This is remembered until the operator
-    /// has acted.
+    /// Rows of captured tables are missing in the stream, or may be. This is stored until the operator
+    /// acts.
     #[error("{problem}")]
     Unpublished {
         /// Reason, with the user's names.
@@ -175,7 +175,7 @@ pub enum Error {
     /// The standby that was read is a primary now. Its WAL continues, on another timeline.
     #[error("the standby was promoted: the stream restarts")]
     Promoted,
-    /// A restarted standby has not yet replayed what was read before.
+    /// A restarted standby has not yet replayed the WAL that was read before.
     #[error("the standby has replayed its WAL up to {replayed}, and it was read up to {read_to} before")]
     NotReplayed {
         /// LSN that it has replayed.
@@ -183,15 +183,15 @@ pub enum Error {
         /// LSN that was read before.
         read_to: Lsn,
     },
-    /// The slot is held by another session.
+    /// Another session reads the slot.
     #[error("{0}")]
     SlotActive(SlotHolder),
-    /// The slot can no longer deliver what it promised.
+    /// The slot has lost WAL that it should have retained.
     #[error("replication slot {slot:?} is lost: {reason}")]
     SlotLost {
         /// `slot.name`.
         slot: String,
-        /// Why.
+        /// Cause.
         reason: String,
         /// Fix.
         fix: String,
@@ -238,7 +238,7 @@ impl Diagnose for Error {
                 "check database.hostname and database.port, that the server runs, and that listen_addresses \
                  and the firewall let outboxd in",
             ),
-            // A certificate or a password that is rotated may be right at the next attempt, but not without a person.
+            // A certificate or a password that is rotated may be right at the next attempt, but not without an operator.
             Self::TlsRefused { .. } => Diagnosis { exit: Exit::PostgresUnreachable, ..Diagnosis::config() }
                 .with_fix(
                     "switch TLS on in the server (ssl = on), or set database.sslmode=prefer to connect without \
@@ -359,7 +359,7 @@ fn slot_active_fix(holder: &SlotHolder) -> String {
 /// Most frequent action.
 pub(super) const STREAMING: &str = "streaming";
 
-/// The server decodes by the catalog as it was when a row was written, so that a publication made later does not help.
+/// The server decodes with the catalog of the time at which a row was written, so that a publication created later does not help.
 pub(super) const NO_PUBLICATION_FIX: &str = "the rows written since are not in the stream, and never will \
                                               be: create the publication again, move the slot past them \
                                               with SELECT end_lsn FROM pg_replication_slot_advance('…', \
@@ -389,7 +389,7 @@ mod tests {
     use super::*;
     use crate::error::Class::{Definite, Transient};
 
-    /// Refusals in the server's own words, and what becomes of them.
+    /// Refusals with the server's messages, and their diagnoses.
     const REFUSALS: &str = include_str!("cases/refusals.tsv");
 
     #[test]

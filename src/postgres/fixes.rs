@@ -2,7 +2,7 @@
 
 use crate::wire::ServerError;
 
-/// Returns what to do about a login that the server refused.
+/// Returns the fix for a login that the server refused.
 pub(super) fn login_fix(user: &str, database: &str, error: &ServerError) -> String {
     match error.code.as_str() {
         "28P01" => format!("set database.password to the password of role {user:?}"),
@@ -17,7 +17,7 @@ pub(super) fn login_fix(user: &str, database: &str, error: &ServerError) -> Stri
              for logical replication"
         ),
         "53300" => "raise max_connections or max_wal_senders, or end sessions that are not needed".to_owned(),
-        // PgBouncer's words: "unsupported startup parameter".
+        // PgBouncer: "unsupported startup parameter".
         "08P01" => "the other side is not PostgreSQL, or it is a pooler without replication: \
                     database.hostname and database.port must lead to the server itself"
             .to_owned(),
@@ -30,12 +30,12 @@ pub(super) fn forbidden_table(error: &ServerError) -> Option<&str> {
     error.message.strip_prefix("permission denied for table ").filter(|_| error.code == "42501")
 }
 
-/// Returns what to do about a statement that the server refused with this code.
+/// Returns the fix for a statement that the server refused with this code.
 pub(super) fn sqlstate_fix(code: &str) -> Option<String> {
     Some(match code {
         "42501" => "grant the role what it lacks; sql/role.sql lists all that outboxd needs".to_owned(),
  "53300" => "raise max_wal_senders or max_connections, or end sessions that are not needed".to_owned(),
-        // A query on a standby that needs rows which the primary has taken away.
+        // A query on a standby that needs rows which the primary has removed.
         "40001" => "on the standby: ALTER SYSTEM SET hot_standby_feedback = on; or a longer max_standby_streaming_delay; \
                     then SELECT pg_reload_conf();"
             .to_owned(),

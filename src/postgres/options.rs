@@ -63,7 +63,7 @@ impl ServerOptions {
         }
     }
 
-    /// Returns the connection that a credential is asked for.
+    /// Returns the connection for which a credential is requested.
     pub(crate) fn target(&self) -> Target {
         let (host, database, user) = (self.host.clone(), self.database.clone(), self.user.clone());
         Target { host, port: self.port, database, user }
@@ -94,7 +94,7 @@ pub enum SslMode {
     /// TLS when the server offers it (Debezium's default).
     #[default]
     Prefer,
-    /// Always; the certificate is not looked at (unless `sslrootcert` is set, as in libpq).
+    /// Always; the certificate is not checked (unless `sslrootcert` is set, as in libpq).
     Require,
     /// Always; the certificate must come from a trusted authority.
     VerifyCa,
@@ -136,7 +136,7 @@ pub struct TlsOptions {
     pub root_cert: Option<PathBuf>,
     /// `database.sslcert`: PEM file of our certificate.
     pub cert: Option<PathBuf>,
-    /// `database.sslkey`: our key, PEM or PKCS#8 DER as pgjdbc wants it.
+    /// `database.sslkey`: our key, PEM or PKCS#8 DER as pgjdbc requires it.
     pub key: Option<PathBuf>,
     /// `database.sslpassword`: opens the key.
     pub key_password: Option<Secret>,
@@ -151,15 +151,15 @@ pub struct SlotOptions {
     pub drop_on_stop: bool,
     /// `slot.failover` (false).
     pub failover: bool,
-    /// `slot.recovery` (fail): what becomes of a slot that is lost.
+    /// `slot.recovery` (fail): treatment of a lost slot.
     pub recovery: SlotRecovery,
     /// `slot.max.retries` and `slot.retry.delay.ms`, when set: retries for a slot that another program has.
     pub retry: Option<SlotRetry>,
     /// `slot.stream.params`: more options for pgoutput.
     pub stream_params: Vec<(String, String)>,
-    /// `xmin.fetch.interval.ms` (0, never): how often `source.xmin` is asked for.
+    /// `xmin.fetch.interval.ms` (0, never): interval of the queries for `source.xmin`.
     pub xmin_interval: Option<Duration>,
-    /// Identity by which another instance may stand by for the slot's holder.
+    /// Identity by which another instance may stand by for the slot's reader.
     pub peer: Peer,
 }
 
@@ -254,7 +254,7 @@ pub struct PublicationOptions {
     pub operations: PublishedOperations,
     /// Operations that any publication must have.
     pub needed: PublishedOperations,
-    /// `publish.via.partition.root` (false), for a publication that we make.
+    /// `publish.via.partition.root` (false), for a publication that outboxd creates.
     pub via_partition_root: bool,
     /// Allows captured tables to be missing in it: for change events, unless `publication.autocreate.mode` is `filtered`. The events
     /// of an outbox must not be lost.
@@ -317,7 +317,7 @@ pub struct TableOptions {
     pub table_exclude: Vec<String>,
     /// `signal.data.collection`: captured regardless of the lists.
     pub signals: Option<String>,
-    /// `table.ignore.builtin=false`: `spatial_ref_sys`, which PostGIS makes, is a table like others.
+    /// `table.ignore.builtin=false`: `spatial_ref_sys` of PostGIS is a table like others.
     pub includes_builtin: bool,
     /// `replica.identity.autoset.values`: for change events.
     pub identities: ReplicaIdentities,
@@ -343,9 +343,9 @@ pub struct SnapshotOptions {
     pub include: Vec<String>,
     /// `snapshot.select.statement.overrides`: a table (`schema.table`) and the SELECT that reads it.
     pub overrides: Vec<(String, String)>,
-    /// `snapshot.max.threads` (1): connections that read at once. The rows of an outbox are read by one.
+    /// `snapshot.max.threads` (1): number of connections that read in parallel. The rows of an outbox are read over one.
     pub connections: u32,
-    /// `snapshot.tables.order.by.row.count` (disabled): which tables several connections begin first. Those of an outbox come as listed.
+    /// `snapshot.tables.order.by.row.count` (disabled): order in which several connections begin tables. Those of an outbox are read as listed.
     pub order: TableOrder,
     /// `snapshot.delay.ms` (0): how long a snapshot waits before it reads.
     pub delay: Duration,
@@ -359,7 +359,7 @@ pub enum TableOrder {
     /// `disabled`
     #[default]
     AsListed,
-    /// `ascending`, by what the catalog estimates.
+    /// `ascending`, by the catalog's estimates.
     FewestRowsFirst,
     /// `descending`
     MostRowsFirst,
@@ -373,7 +373,7 @@ pub enum SnapshotMode {
     Initial,
     /// At every start of the process.
     Always,
-    /// Once, and then stop; no slot is made.
+    /// Once, and then stop; no slot is created.
     InitialOnly,
     /// Never (`never` in older versions).
     NoData,

@@ -7,14 +7,14 @@ use crate::error::{Class, Diagnose as _, chain};
 
 /// The verdict on a refusal by the server.
 ///
-/// *Invariant:* a code is `Lasting` only when the same statement would be refused again after a minute, because what it names or asks for
-/// must change first. Everything else is asked for again: a code that is not in the table is `Transient`.
+/// *Invariant:* a code is `Lasting` only when the same statement would be refused again after a minute, because its object or its setting
+/// must change first. Everything else is retried: a code that is not in the table is `Transient`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Lasting: the same statement is refused again until a name, a right, a value or the statement is
     /// changed.
     Lasting,
-    /// Doubtful: the missing object may come back. It is definite when the same code has recurred for
+    /// Doubtful: the missing object may appear again. It is definite when the same code has recurred for
     /// [`DOUBT_LASTS`], with nothing sent meanwhile.
     Doubtful,
     /// The same statement may succeed later.
@@ -67,7 +67,7 @@ const VERDICTS: &[(&str, Verdict)] = {
         // Limits of the program, such as the size of a row.
         ("54", Lasting),
         // 55000, object_not_in_prerequisite_state: a standby of synchronized_standby_slots is away while the server stops. A slot that
-        // is invalid and a wal_level that is too low have this code too; the next start asks the catalog about both.
+        // is invalid and a wal_level that is too low have this code too; the next start queries the catalog for both.
         ("55", Transient),
         ("55000", Doubtful),
         ("55006", Transient),
@@ -78,7 +78,7 @@ const VERDICTS: &[(&str, Verdict)] = {
         ("57", Transient),
         ("57014", Transient),
         ("57P", Transient),
-        // Troubles of the system. A file that is missing, 58P01, may be on a disk that comes back, or be WAL that is gone for good.
+        // Problems of the system. A missing file, 58P01, may be on a disk that is mounted again, or be WAL that was removed.
         ("58", Transient),
         ("58P01", Doubtful),
         ("F0", Lasting),
@@ -97,7 +97,7 @@ pub(crate) fn verdict(code: &str) -> Verdict {
 }
 
 impl Verdict {
-    /// Returns the class of an error that has come once.
+    /// Returns the class of an error that has occurred once.
     pub(crate) const fn class(self) -> Class {
         match self {
             Self::Lasting => Class::Definite,
@@ -112,7 +112,7 @@ impl Error {
         self.sqlstate() == Some("57014")
     }
 
-    /// Returns whether only another attempt shows if the server's refusal is definite.
+    /// Returns whether only another attempt determines if the server's refusal is definite.
     pub(crate) fn is_doubtful(&self) -> bool {
         let is_renewable = matches!(self, Self::Login { renewable: Some(_), .. });
         is_renewable || self.sqlstate().is_some_and(|code| verdict(code) == Verdict::Doubtful)

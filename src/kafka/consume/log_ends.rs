@@ -9,17 +9,17 @@ const REMEMBERED_MAX: usize = 10_000;
 /// Reasons why an acknowledgement does not prove that the record is in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Doubt {
-    /// librdkafka saw a later record acknowledged and took this one for written too; or the broker knew its sequence number,
+    /// librdkafka saw a later record acknowledged and assumed that this one is written too; or the broker knew its sequence number,
     /// but not where the record is.
     #[error("it was reported as written without an offset, so Kafka may not have it")]
     NoOffset,
-    /// The broker took it for the repeat of an earlier record.
+    /// The broker treated it as the repeat of an earlier record.
     #[error(
         "Kafka acknowledged it with offset {offset}, and an earlier record with offset {last}: so it was not written, or the \
          topic was deleted and created again"
     )]
     NotBeyond {
-        /// The offset that it was given.
+        /// Its assigned offset.
         offset: i64,
         /// Offset of the record before it.
         last: i64,
@@ -28,7 +28,7 @@ pub enum Doubt {
 
 /// The offset of the last acknowledged record of each partition.
 ///
-/// One producer's records of one partition come back in the order in which they were sent, so their offsets must grow.
+/// One producer's records of one partition are reported in the order in which they were sent, so their offsets must grow.
 #[derive(Debug, Default)]
 pub(in crate::kafka) struct LogEnds {
     topics: HashMap<String, HashMap<i32, i64>>,
@@ -76,7 +76,7 @@ impl LogEnds {
         self.fresh.get_or_insert_default();
     }
 
-    /// Returns the last records of those partitions to which records have come since the last call.
+    /// Returns the last record of each partition with new records since the last call.
     pub(in crate::kafka) fn take_changes(&mut self) -> Vec<LogEnd> {
         self.leave();
         let mut fresh = self.fresh.as_mut().map(std::mem::take).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Consumers that read what is there, and wait for nothing.
+//! Consumers that read existing records, without waiting for new ones.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ const SETTINGS: [(&str, &str); 4] = [
     // Asked for by the interface; nothing is assigned or committed through a group.
     ("group.id", "outboxd"),
     ("enable.auto.commit", "false"),
-    // How the end of a partition is known also where transactions were aborted.
+    // Reports the end of a partition also after aborted transactions.
     ("enable.partition.eof", "true"),
-    // The ends are asked for, not what may still come.
+    // Only the ends are requested, not further records.
     ("fetch.wait.max.ms", "10"),
 ];
 
 /// Error for an answer that takes too long.
 pub(in crate::kafka) const LATE: KafkaError = KafkaError::MessageConsumption(Code::OperationTimedOut);
 
-/// A consumer that keeps why its connections fail.
+/// A consumer that stores the reason of its failed connections.
 pub(in crate::kafka) type Reader = BaseConsumer<ConnectionFailures>;
 
 /// Creates a consumer with this `isolation.level`.
@@ -42,7 +42,7 @@ pub(in crate::kafka) fn reader(
     consumer(options, &config, failures)
 }
 
-/// Creates a consumer with these settings, and gives it a token if it needs one. Blocks for some seconds at most while there is no
+/// Creates a consumer with these settings, and sets its token if it needs one. Blocks for some seconds at most while there is no
 /// token yet.
 pub(in crate::kafka) fn consumer(
     options: &Options,

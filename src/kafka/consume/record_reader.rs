@@ -14,16 +14,16 @@ use crate::kafka::error::Error;
 use crate::kafka::options::Options;
 use crate::kafka::time::Time;
 
-/// Time that a record may take to arrive.
+/// Timeout of reading a record.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Most records that are skipped instead of seeking.
 const PASSED_OVER_MAX: i64 = 500;
 
-/// Reads committed records one by one, by their places. It is quick when they lie behind each other.
+/// Reader of single committed records by their offsets. Consecutive records need no seek.
 pub(crate) struct RecordReader {
     consumer: Reader,
-    /// Topic, partition and offset that come next without seeking.
+    /// Topic, partition and offset of the next record without a seek.
     next: Option<(String, i32, i64)>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct StoredRecord {
 }
 
 impl RecordReader {
-    /// Sets the consumer up; no broker is asked yet.
+    /// Sets the consumer up, without a request to a broker.
     ///
     /// # Errors
     /// When librdkafka refuses a setting.

@@ -33,9 +33,9 @@ const REMEMBERED_MAX: usize = 10_000;
 /// consumers of committed records see it.
 pub(in crate::kafka) struct StableEnds {
     options: Options,
-    /// Consumer that sees what is decided.
+    /// Consumer of committed records.
     decided: Reader,
-    /// Consumer that sees everything.
+    /// Consumer of all records.
     all: Reader,
     /// Topics in which everything is decided that was there before our first transaction.
     settled: Mutex<HashSet<String>>,
@@ -75,7 +75,7 @@ impl StableEnds {
         ends.collect()
     }
 
-    /// Records that what was in the topic before is decided.
+    /// Records that everything in the topic until now is decided.
     pub(in crate::kafka) fn settle(&self, topic: &str) {
         let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
         if settled.len() >= REMEMBERED_MAX {
@@ -87,7 +87,7 @@ impl StableEnds {
     /// Waits until these records are decided; those that are leave the list. Asks once at least.
     ///
     /// # Errors
-    /// One that is not decided in time, or why that is not known.
+    /// A record that is not decided in time, or the reason why this is unknown.
     pub(in crate::kafka) fn wait(&self, records: &mut Vec<LogEnd>, time: &Time<'_>) -> Result<(), Error> {
         let mut pause = PAUSE_MIN;
         loop {
@@ -103,7 +103,7 @@ impl StableEnds {
             if answer.is_err() {
                 self.find_leaders(records, time);
             }
-            // Nothing is assigned, so that nothing comes.
+            // Nothing is assigned, so that no record comes.
             self.decided.poll(pause);
             pause = pause.saturating_mul(2).min(PAUSE_MAX);
         }
@@ -145,7 +145,7 @@ impl StableEnds {
     fn find_leaders(&self, records: &[LogEnd], time: &Time<'_>) {
         let topics: BTreeSet<&str> = records.iter().map(|record| record.topic.as_str()).collect();
         for topic in topics {
-            // The answer is for librdkafka; without one it is asked again with the records.
+            // The answer is for librdkafka, which requests it again with the records if it is missing.
             if time.is_over() || self.decided.fetch_metadata(Some(topic), time.slice()).is_err() {
                 return;
             }

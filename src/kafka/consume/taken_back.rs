@@ -29,7 +29,7 @@ pub(in crate::kafka) fn taken_back(
     Ok(None)
 }
 
-/// Returns whether a record is there. Uses a consumer of its own: the end of a partition that another record
+/// Returns whether a record exists. Uses a consumer of its own: the end of a partition that another record
 /// is in would be mistaken for that of this one's.
 fn is_there(options: &Options, record: &LogEnd, time: &Time<'_>) -> Result<bool, Error> {
     let consumer = reader(options, "read_committed", &ConnectionFailures::default())?;

@@ -20,9 +20,9 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(3);
 const QUESTION: Duration = Duration::from_secs(5);
 
 impl TopicScan {
-    /// Gives records to `take` as they are written, those of a partition in their order, until they are not wanted any more. It
-    /// begins behind what was there when the topics were asked; with `from_the_front` where the scan begins. Topics that `follows` takes
-    /// and that come later, and partitions that do, are read whole. Brokers that are away are waited for. Blocks.
+    /// Passes records to `take` as they are written, those of a partition in their order, until `take` ends it. It begins
+    /// after the existing records, or with `from_the_front` where the scan begins. New topics that `follows` accepts, and
+    /// new partitions, are read from their beginning. Waits for brokers that are down. Blocks.
     ///
     /// # Errors
     /// When the brokers deny access, or `take` fails.
@@ -57,7 +57,7 @@ impl TopicScan {
         Ok(())
     }
 
-    /// Reads what has come since, from its begin.
+    /// Reads new topics and partitions from their beginning.
     fn take_up(
         &self,
         known: &mut HashSet<(String, i32)>,
@@ -81,7 +81,7 @@ impl TopicScan {
             let offset = if from_the_front { *from } else { *end };
             assignment.add_partition_offset(topic, *id, Offset::Offset(offset))?;
         }
-        // What comes later can be added to it.
+        // New partitions can be added to it.
         if assignment.count() > 0 { self.consumer.incremental_assign(&assignment) } else { Ok(()) }
     }
 }

@@ -59,7 +59,7 @@ pub(crate) struct ScannedPartition {
     pub low: i64,
     /// The first offset that is read.
     pub from: i64,
-    /// The offset behind the last one that is read.
+    /// The offset after the last one that is read.
     pub end: i64,
 }
 

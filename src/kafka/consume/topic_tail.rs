@@ -23,7 +23,7 @@ const SETTINGS: [(&str, &str); 7] = [
     ("enable.auto.commit", "false"),
     ("enable.partition.eof", "true"),
     ("isolation.level", "read_committed"),
-    // The end is asked for, not what may still come.
+    // Only the end is requested, not further records.
     ("fetch.wait.max.ms", "10"),
     ("fetch.message.max.bytes", "262144"),
     ("queued.max.messages.kbytes", "4096"),
@@ -57,13 +57,13 @@ pub(crate) struct TailRecord<'m> {
 pub(crate) enum Relevance {
     /// Foreign, or without a position.
     Foreign,
-    /// Ours, and older than what is looked for.
+    /// Ours, and older than the wanted record.
     Old,
-    /// Ours, and what is looked for.
+    /// Ours, and the wanted record.
     Recent,
 }
 
-/// The end of a topic: what was written last in each of its partitions, read backwards in steps.
+/// The end of a topic: the last records of each of its partitions, read backwards in steps.
 pub(crate) struct TopicTail {
     consumer: Reader,
     topic: String,
@@ -138,7 +138,7 @@ impl TopicTail {
     ///
     /// # Errors
     ///
-    /// When the brokers deny access, or nothing arrives any more. What `take` has seen remains valid.
+    /// When the brokers deny access, or nothing arrives any more. Records already passed to `take` remain valid.
     pub(crate) fn read_back(
         &mut self,
         records_max: i64,
@@ -171,7 +171,7 @@ impl TopicTail {
         }
     }
 
-    /// Reads what was written since.
+    /// Reads the records that were written since then.
     ///
     /// # Errors
     /// As [`Self::read_back`].
@@ -186,7 +186,7 @@ impl TopicTail {
     }
 
     fn partition_ids(&self) -> Result<Vec<i32>, Error> {
-        // A consumer's question does not make the topic.
+        // A consumer's request does not create the topic.
         let metadata = self.consumer.fetch_metadata(Some(&self.topic), QUESTION);
         let metadata = metadata.map_err(|error| self.failed(&error))?;
         let topic = metadata.topics().iter().find(|topic| topic.name() == self.topic);

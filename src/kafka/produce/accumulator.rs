@@ -1,4 +1,4 @@
-//! Batches of records by partition, of which one is handed to librdkafka at a time.
+//! Batches of records by partition, of which one is passed to librdkafka at a time.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,14 +9,14 @@ use crate::connect::record::ProducerRecord;
 
 /// Number of lanes above which idle ones are forgotten.
 const IDLE_LANES_MAX: usize = 10_000;
-/// Number of empty batches that are kept to be filled again.
+/// Number of empty batches that are retained for reuse.
 const SPARE_MAX: usize = 2;
 
 /// Records that wait until nothing of their partition is in flight: Java's `RecordAccumulator`.
 ///
 /// librdkafka's idempotent producer has one request of a partition on its way. While others of it wait there
 /// for longer than `linger.ms`, its thread polls them without a pause, which was half of outboxd's CPU time.
-/// So they wait here, and are handed over together.
+/// So they wait here, and are sent together.
 #[derive(Debug, Default)]
 pub(in crate::kafka) struct Accumulator {
     lanes: Vec<Lane>,
@@ -34,12 +34,12 @@ pub(in crate::kafka) struct Accumulator {
 struct Lane {
     topic: String,
     partition: i32,
-    /// Number of records that were handed over and not reported back.
+    /// Number of records that were sent and not reported yet.
     on_way: usize,
     waiting: VecDeque<ProducerBatch>,
 }
 
-/// Records that will not be handed over any more, and their weight in the window.
+/// Records that will not be sent any more, and their weight in the window.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(in crate::kafka) struct Abandoned {
     pub(in crate::kafka) records: usize,
@@ -47,7 +47,7 @@ pub(in crate::kafka) struct Abandoned {
 }
 
 impl Accumulator {
-    /// Stores a record until [`Self::release`] hands it over.
+    /// Stores a record until [`Self::release`] sends it.
     pub(in crate::kafka) fn push(&mut self, record: &ProducerRecord<'_>, partition: i32, ticket: Ticket) {
         let number = self.number(record.topic, partition);
         let Some(lane) = self.lanes.get_mut(number) else { return };
@@ -65,7 +65,7 @@ impl Accumulator {
         }
     }
 
-    /// Records have come back.
+    /// Subtracts reported records.
     pub(in crate::kafka) fn landed(&mut self, landed: &[Landed]) {
         for Landed { topic, partition, records } in landed {
             let number = self.numbers.get(topic).and_then(|partitions| partitions.get(partition)).copied();
@@ -81,7 +81,7 @@ impl Accumulator {
         }
     }
 
-    /// Hands over what is not held up: a batch of each partition.
+    /// Sends a batch of each partition that is not blocked.
     ///
     /// # Errors
     /// When a record is refused. It and everything that waits must be abandoned then; the rest of its batch
@@ -116,7 +116,7 @@ impl Accumulator {
         self.batches > 0
     }
 
-    /// Abandons what waits.
+    /// Abandons the waiting records.
     pub(in crate::kafka) fn abandon(&mut self) -> Abandoned {
         self.due.clear();
         self.batches = 0;
@@ -217,7 +217,7 @@ mod tests {
                     },
                 }
             }
-            // All comes back, and so all goes.
+            // Everything is reported, and so everything is sent.
             while accumulator.gathers() {
                 for ((topic, partition), records) in std::mem::take(&mut on_way) {
                     accumulator.landed(&[Landed { topic, partition, records }]);
@@ -236,7 +236,7 @@ mod tests {
         let mut accumulator = Accumulator::default();
         (0..3).for_each(|number| accumulator.push(&record(0), 0, Ticket(number)));
         accumulator.push(&record(1), 0, Ticket(3));
-        // The second record that is handed over is refused.
+        // The second record that is sent is refused.
         let mut handed_over = 0;
         let refused = accumulator.release(|_, _| {
             handed_over += 1;

@@ -14,10 +14,10 @@ const REMEMBERED_MAX: usize = 10_000;
 /// Time for which an answer counts: partitions may be added, and a leader may forget a producer that is idle.
 const ANSWER_AGE_MAX: Duration = Duration::from_secs(300);
 
-/// The topics that records may be handed over for, and how far their partitions are open.
+/// The topics to which records may be sent, and the state of their partitions.
 ///
-/// A leader that knows nothing of a producer takes any sequence number from it: were the producer's first batch refused,
-/// the next ones on their way would be written all the same. So the first record of a partition travels alone.
+/// A leader without a state of the producer accepts any sequence number from it: were the producer's first batch refused,
+/// the next ones in flight would be written all the same. So the first record of a partition is sent alone.
 #[derive(Debug, Default)]
 pub(in crate::kafka) struct Topics {
     known: HashMap<String, Topic>,
@@ -41,14 +41,14 @@ struct Topic {
 /// next one on.
 type Opening = Option<u64>;
 
-/// Permission to hand over a record.
+/// Permission to send a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// Yes, to this partition; librdkafka chooses one for a record without a key.
     To(Option<i32>),
-    /// Once everything in flight has come back, with it the first record of its partition.
+    /// Once everything in flight is reported, including the first record of its partition.
     AfterQueueEmpty,
-    /// Once its topic was asked for.
+    /// Once its topic was requested.
     Unknown,
 }
 
@@ -81,7 +81,7 @@ impl Topics {
     }
 
     /// Stores the answer for a topic, which has `count` partitions, 0 when that is not known. `watched` of
-    /// them take their first record alone; for others librdkafka chooses the partition.
+    /// them are sent their first record alone; for others librdkafka chooses the partition.
     pub(in crate::kafka) fn insert(&mut self, topic: String, count: usize, watched: usize, asked: Instant) {
         if self.known.len() >= REMEMBERED_MAX {
             self.known.clear();
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_row_may_decide_and_without_a_key_or_a_count_librdkafka_does() {
         let key: Option<&[u8]> = Some(b"key");
-        // Known partitions, the row's partition, its key; where it goes.
+        // Known partitions, the row's partition, its key; the chosen partition.
         let cases = [
             (5, Some(3), key, Some(3)),
             (5, Some(5), key, Some(5)),

@@ -31,7 +31,7 @@ const LINGER_NAMES: [&str; 2] = ["linger.ms", "queue.buffering.max.ms"];
 pub struct TransactionSettings {
     /// `transactional.id`: of all that have it, one can commit.
     pub id: String,
-    /// `transaction.timeout.ms`: how long the brokers let a transaction be open, and we wait for them to answer.
+    /// `transaction.timeout.ms`: timeout of an open transaction at the brokers, and of our wait for their answers.
     pub timeout: Duration,
     /// Storage of the transactions' state, if there is one: the topic, and the key in it.
     pub state: Option<(StateTopic, String)>,
@@ -59,7 +59,7 @@ impl Clients {
         &self.prompt
     }
 
-    /// Returns, with transactions, the reader of what is decided.
+    /// Returns, with transactions, the reader of decided records.
     pub(in crate::kafka) fn stable_ends(&self) -> Option<&StableEnds> {
         Some(&self.transactions.as_ref()?.ends)
     }
@@ -99,7 +99,7 @@ impl Clients {
         config.set("transactional.id", &settings.id);
         let timeout_ms = settings.timeout.as_millis().to_string();
         config.set("transaction.timeout.ms", timeout_ms.as_str());
-        // librdkafka keeps a record of a partition that is gone for as long as it may: beyond this the brokers abort it anyway.
+        // librdkafka retains a record of a deleted partition up to its timeout: after this one the brokers abort it anyway.
         config.set("message.timeout.ms", timeout_ms);
         let prompt = config.create_with_context(deliveries.clone()).map_err(Error::settings)?;
         let ends = StableEnds::new(options)?;

@@ -40,7 +40,7 @@ pub struct Delivered {
     pub bytes: usize,
 }
 
-/// Acknowledged records of one partition, that came one behind the other.
+/// Consecutive acknowledged records of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Landed {
     /// The topic.
@@ -111,7 +111,7 @@ impl Reports {
     }
 }
 
-/// Collects delivery reports on librdkafka's thread and hands them over in batches.
+/// Collects delivery reports on librdkafka's thread and passes them on in batches.
 ///
 /// The number of waiting reports is bounded by the in-flight window.
 #[derive(Debug, Clone, Default)]
@@ -140,7 +140,7 @@ impl Deliveries {
         drop(self.0.spans.set(log));
     }
 
-    /// Waits until something has come back. Cancel-safe.
+    /// Waits until there is a report. Cancel-safe.
     pub async fn arrived(&self) {
         self.0.arrived.notified().await;
     }
@@ -220,7 +220,7 @@ impl Deliveries {
         if !rejection.is_consequence() && !rejection.is_doubtful() && reports.refused.len() < REFUSED_MAX {
             reports.refused.push(rejection.clone());
         }
-        // The first that is not a mere consequence is the reason: what was behind it fails because of it.
+        // The first that is not a mere consequence is the reason: later records fail because of it.
         if reports
             .rejection
             .as_ref()

@@ -12,9 +12,9 @@ use super::transport::Transport;
 use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
 
-/// Interface of the relay's core to Kafka: records go out, and delivery reports come back.
+/// Interface of the relay's core to Kafka: sends records, and returns delivery reports.
 ///
-/// It also knows what librdkafka cannot do without: that the brokers know a topic before its first record is
+/// It also ensures the conditions that librdkafka depends on: that the brokers know a topic before its first record is
 /// sent, that the first record of a partition is sent alone, and that the way of sending changes only while
 /// nothing is in flight. So a record is admitted first, and sent then.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Outlet<T = Inlet> {
     topics: Topics,
     pace: Pace,
     accumulator: Accumulator,
-    /// Records that will not be handed over any more, until [`Self::take`] has reported them.
+    /// Records that will not be sent any more, until [`Self::take`] has reported them.
     abandoned: Abandoned,
 }
 
@@ -48,14 +48,14 @@ impl<T: Transport> Outlet<T> {
         self.pace.allows_sending()
     }
 
-    /// Returns the partition of a record that can be sent now, or what must be known or done first.
+    /// Returns the partition of a record that can be sent now, or its precondition.
     pub(crate) fn admit(&mut self, record: &ProducerRecord<'_>) -> Admission {
         self.topics.admit(record, self.pace)
     }
 
     /// Stores the answer for a topic: its number of partitions, 0 when that is not known.
     pub(crate) fn learn_topic(&mut self, topic: String, partitions: usize, asked: Instant) {
-        // What follows a lost record is aborted with it: the first of a partition need not travel alone.
+        // What follows a lost record is aborted with it: the first of a partition need not be sent alone.
         let watched = if self.transport.is_transactional() { 0 } else { partitions };
         self.topics.insert(topic, partitions, watched, asked);
     }
@@ -71,7 +71,7 @@ impl<T: Transport> Outlet<T> {
         self.accumulator.is_empty_again();
     }
 
-    /// Forgets what is known of topics when it is too old.
+    /// Forgets facts about topics that are too old.
     pub(crate) fn forget_old(&mut self, now: Instant) {
         self.topics.forget_old(now);
     }
@@ -88,7 +88,7 @@ impl<T: Transport> Outlet<T> {
         self.transport.send(record, ticket, self.pace).inspect_err(|_| self.abandon())
     }
 
-    /// Hands over what was taken in bulk, except for what has to wait until others of its partition have come back.
+    /// Sends the collected records, except those that must wait for reports of their partition.
     ///
     /// # Errors
     /// When a record can never be sent.
@@ -106,7 +106,7 @@ impl<T: Transport> Outlet<T> {
     pub(crate) fn take(&mut self, spare: Vec<Delivered>) -> Reports {
         let mut reports = self.transport.take(spare);
         if reports.rejection.is_some() || reports.fatal.is_some() {
-            // Nothing is written behind a record that is not.
+            // Nothing is written after a record that is not.
             self.abandon();
         }
         self.accumulator.landed(&reports.landed);

@@ -1,12 +1,12 @@
-//! The choice between sending records at once and in bulk.
+//! The choice between sending records immediately and in bulk.
 
-/// More records than this in flight mean that sending each at once costs more than waiting for company.
+/// Number of records in flight above which sending each immediately costs more than waiting for a batch.
 const PROMPT_RECORDS_MAX: usize = 64;
 
 /// Way of sending for a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pace {
-    /// Caught up: every record is sent at once.
+    /// Caught up: every record is sent immediately.
     #[default]
     Prompt,
     /// Nothing is sent until nothing is in flight, then in bulk.

@@ -1,4 +1,4 @@
-//! A producer with a thread that handles its events, as rdkafka's `ThreadedProducer`, which keeps a hundredth of a core busy
+//! A producer with a thread that handles its events, as rdkafka's `ThreadedProducer`, which uses a hundredth of a core
 //! while nothing happens.
 
 use std::ops::Deref;

@@ -19,7 +19,7 @@ use crate::kafka::topics::topic_probe::TopicProbe;
 use crate::kafka::transactional::open_transactions::OpenTransactions;
 use crate::kafka::transactional::transactions::{Transaction, Worker};
 
-/// The idempotent producer. It lives as long as the process; sessions with PostgreSQL come and go.
+/// The idempotent producer. It lives as long as the process; sessions with PostgreSQL begin and end.
 pub struct Producer {
     options: Options,
     /// Replaced by [`Self::renew`] only.
@@ -40,20 +40,20 @@ impl Producer {
     }
 
     /// Restarts with another producer id, for a producer whose reports cannot be relied on any more. Nothing
-    /// may be in flight. Blocks until the old one is gone.
+    /// may be in flight. Blocks until the old one has ended.
     ///
     /// # Errors
-    /// When librdkafka cannot make another.
+    /// When librdkafka cannot create another one.
     pub fn renew(&self) -> Result<(), Error> {
         self.replace()?.end();
         Ok(())
     }
 
     /// Does the same as [`Self::renew`] for a caller that still has an [`Inlet`] of the old one: nothing may
-    /// be sent until that is gone and [`Replaced::end`] is done.
+    /// be sent until that one has ended and [`Replaced::end`] is done.
     ///
     /// # Errors
-    /// When librdkafka cannot make another.
+    /// When librdkafka cannot create another one.
     pub(crate) fn replace(&self) -> Result<Replaced, Error> {
         let clients = Arc::new(Clients::new(&self.options, &self.deliveries)?);
         let mut current = self.clients.write().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +66,7 @@ impl Producer {
     /// `stop`.
     ///
     /// # Errors
-    /// When the brokers do not give the id.
+    /// When the brokers do not assign the id.
     pub fn begin_transactions(
         &self,
         settings: &TransactionSettings,
@@ -89,7 +89,7 @@ impl Producer {
     /// Waits until a broker has answered.
     ///
     /// # Errors
-    /// When none has within the time-out; the reason is librdkafka's last word.
+    /// When none has within the time-out; the reason is librdkafka's last message.
     pub fn await_broker(&self, options: &Options, patience: Duration) -> Result<String, Error> {
         self.clients().prompt.client().fetch_cluster_id(patience).ok_or_else(|| {
             let trouble = self.deliveries.trouble();
@@ -146,7 +146,7 @@ impl Producer {
         Inlet { clients, deliveries, worker }
     }
 
-    /// Drops everything that is not acknowledged: it will come again from the slot.
+    /// Drops everything that is not acknowledged: it will be read again from the slot.
     pub fn purge(&self) {
         let clients = self.clients();
         for producer in [Some(&clients.prompt), clients.bulk.as_ref()].into_iter().flatten() {
@@ -166,7 +166,7 @@ pub(crate) struct Replaced {
 }
 
 impl Replaced {
-    /// Ends it. Blocks until it is gone.
+    /// Ends it. Blocks until it has ended.
     pub(crate) fn end(self) {
         drop(self.clients);
         self.deliveries.discard_reports();

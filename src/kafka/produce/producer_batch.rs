@@ -19,7 +19,7 @@ const HEADER_OVERHEAD: usize = 10;
 
 /// Less than this in common with the value before is not worth to be put together again.
 const SHARED_MIN: usize = 256;
-/// Bytes that are compared at once.
+/// Number of bytes in one comparison.
 const BLOCK: usize = 64;
 
 /// Records of one partition that go to the producer together. They are copied, because the buffers that they
@@ -30,9 +30,9 @@ const BLOCK: usize = 64;
 #[derive(Debug, Default)]
 pub(in crate::kafka) struct ProducerBatch {
     records: Vec<Batched>,
-    /// Their headers, those of one record behind those of the other.
+    /// Their headers, record by record.
     headers: Vec<BatchedHeader>,
-    /// Keys, values, values of headers and positions, in the order in which they are taken out.
+    /// Keys, values, values of headers and positions, in the order in which they are read.
     bytes: Vec<u8>,
     names: String,
     /// Range of the last value that is stored as a whole.
@@ -148,7 +148,7 @@ impl ProducerBatch {
         self.bytes.capacity() <= KEEP_BYTES_MAX
     }
 
-    /// Empties it, and keeps its space.
+    /// Empties it, and retains its memory.
     pub(in crate::kafka) fn clear(&mut self) {
         let Self { records, headers, bytes, names, whole, shared, weight } = self;
         records.clear();

@@ -42,7 +42,7 @@ pub struct Rejection {
     pub fingerprint: Fingerprint,
     /// Cause of the rejection.
     pub cause: Cause,
-    /// The same in words: librdkafka's, or those of the doubt.
+    /// The same as text: librdkafka's message, or that of the doubt.
     pub reason: String,
 }
 
@@ -128,8 +128,8 @@ impl Rejection {
         }
     }
 
-    /// Returns whether the record failed only because another one had failed before. A producer whose transaction has failed takes
-    /// no more records (`State`), maybe before the report is there of the one that it failed for.
+    /// Returns whether the record failed only because another one had failed before. A producer whose transaction has failed
+    /// accepts no more records (`State`), possibly before the report of the record that caused the failure.
     pub(crate) const fn is_consequence(&self) -> bool {
         use RDKafkaErrorCode as Code;
         matches!(

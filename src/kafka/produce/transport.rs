@@ -28,7 +28,7 @@ pub(crate) trait Transport {
     /// has the outcome. After a commit the next transaction is open.
     fn commit(&mut self) {}
 
-    /// Begins to abort the open Kafka transaction: what is not acknowledged comes back as failed, then [`Reports::ended`].
+    /// Begins to abort the open Kafka transaction: unacknowledged records are reported as failed, then [`Reports::ended`].
     fn abort(&mut self) {}
 }
 

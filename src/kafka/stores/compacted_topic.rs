@@ -19,7 +19,7 @@ use crate::kafka::time::Time;
 pub(in crate::kafka) const PARTITION: i32 = 0;
 
 /// Distance from its end at which the topic is read at first, and the step by which it grows. The topic is
-/// compacted, but not at once.
+/// compacted, but not immediately.
 const TAIL: i64 = 200;
 const FURTHER: i64 = 16;
 
@@ -53,7 +53,7 @@ impl CompactedTopic {
         unreachable(&self.options.bootstrap_servers, &self.failures, error, patience)
     }
 
-    /// Makes the topic; false when it is there already, which is all that can be found out with tokens of outboxd's own.
+    /// Creates the topic. Returns false if it exists already; with outboxd's own tokens nothing else can be determined.
     pub(in crate::kafka) async fn make(&self, patience: Duration) -> KafkaResult<bool> {
         let admin = match administrator(&self.options, self.failures.clone()) {
             Ok(admin) => admin,
@@ -134,7 +134,7 @@ impl CompactedTopic {
                         }
                         values.push(message.payload().map(<[u8]>::to_vec));
                     }
-                    // PartitionEOF would come a moment later. What is written from now on is not asked for.
+                    // PartitionEOF would come a moment later. Records that are written from now on are not needed.
                     if message.offset() + 1 >= offsets.end {
                         return Ok(values);
                     }
@@ -158,7 +158,7 @@ fn is_unknown(error: &KafkaError) -> bool {
     matches!(code(error), Some(Code::UnknownPartition | Code::UnknownTopic | Code::UnknownTopicOrPartition))
 }
 
-/// Returns whether the brokers deny access, or librdkafka cannot ask them. Waiting does not help.
+/// Returns whether the brokers deny access, or librdkafka cannot send the request. Waiting does not help.
 pub(in crate::kafka) fn is_forbidden(error: &KafkaError) -> bool {
     matches!(code(error), Some(Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed))
         || matches!(error, KafkaError::AdminOpCreation(_))

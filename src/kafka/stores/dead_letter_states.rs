@@ -1,4 +1,4 @@
-//! The topic in which `outboxd dlq` stores which dead letters are settled.
+//! The topic in which `outboxd dlq` stores the outcomes of dead letters.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Longest wait for an open transaction in the topic.
 const UNDECIDED_PATIENCE: Duration = Duration::from_secs(40);
 
-/// The compacted topic, of one partition, in which it stands what became of each dead letter.
+/// The compacted topic, of one partition, with the outcome of each dead letter.
 #[derive(Debug, Clone)]
 pub(crate) struct DeadLetterStates(CompactedTopic);
 
@@ -34,10 +34,10 @@ impl DeadLetterStates {
         Self(CompactedTopic::new(options, name))
     }
 
-    /// Makes the topic, unless it is there.
+    /// Creates the topic if it is missing.
     ///
     /// # Errors
-    /// When the brokers do not make it in time.
+    /// When the brokers do not create it in time.
     pub(crate) async fn make(&self, patience: Duration) -> Result<(), Error> {
         if self.0.make(patience).await.map_err(|error| self.failed("made", &error, patience))? {
             tracing::info!(topic = self.0.name, "created the topic for the states of dead letters");

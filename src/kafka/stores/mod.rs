@@ -1,4 +1,4 @@
-//! Topics that hold the relay's own state: positions, offsets, dead letters' states, signals.
+//! Topics with the relay's own state: positions, offsets, dead letters' states, signals.
 
 pub(super) mod compacted_topic;
 pub(super) mod dead_letter_states;

@@ -21,8 +21,8 @@ use crate::kafka::token_callback;
 /// Asked for by the interface; nothing is assigned or committed through a group.
 const GROUP_ID: &str = "outboxd";
 
-/// The compacted topic in which Connect keeps its source offsets: the last value of a key counts, and a value of null
-/// takes the key away.
+/// The compacted topic in which Connect stores its source offsets: the last value of a key counts, and a value of null
+/// removes the key.
 pub(crate) struct OffsetTopic {
     options: Options,
     name: String,
@@ -102,7 +102,7 @@ impl OffsetTopic {
         let (report, sent) = oneshot::channel();
         let record = BaseRecord::with_opaque_to(&self.name, Box::new(report)).key(key).payload(value);
         self.producer.send(record).map_err(|(error, _)| self.unwritten(&error))?;
-        // librdkafka gives up by itself; the rest is for its report.
+        // librdkafka has its own timeout; the rest is for its report.
         match timeout(patience.saturating_mul(2), sent).await {
             Ok(Ok(None)) => Ok(()),
             Ok(Ok(Some(error))) => Err(self.unwritten(&error)),
@@ -113,15 +113,15 @@ impl OffsetTopic {
     fn consumer(&self) -> Result<Reader, Error> {
         let mut config = client_config(&self.options);
         config.set("group.id", GROUP_ID).set("enable.auto.commit", "false");
-        // How the end of a partition is known also where transactions were aborted.
+        // Reports the end of a partition also after aborted transactions.
         config.set("enable.partition.eof", "true");
-        // The ends are asked for, not what may still come.
+        // Only the ends are requested, not further records.
         config.set("fetch.wait.max.ms", "10");
         consumer(&self.options, &config, &ConnectionFailures::default())
     }
 
     fn partitions(&self, consumer: &Reader, patience: Duration) -> Result<Vec<i32>, Error> {
-        // A consumer's question does not make the topic.
+        // A consumer's request does not create the topic.
         let metadata = consumer
             .fetch_metadata(Some(&self.name), patience)
             .map_err(|error| self.unread(error.to_string()))?;
@@ -143,7 +143,7 @@ impl OffsetTopic {
     }
 }
 
-/// Hands each delivery report to who waits for it.
+/// Passes each delivery report to its waiting caller.
 struct Reports;
 
 impl ClientContext for Reports {
@@ -159,7 +159,7 @@ impl ProducerContext<NoCustomPartitioner> for Reports {
 
     fn delivery(&self, result: &DeliveryResult<'_>, report: Self::DeliveryOpaque) {
         let error = result.as_ref().err().map(|(error, _)| error.clone());
-        // The receiver is gone when the time was over.
+        // The receiver is dropped after the timeout.
         report.send(error).ok();
     }
 }

@@ -34,7 +34,7 @@ const NEVER: [Code; 5] = [
     Code::UnsupportedVersion,
 ];
 
-/// Codes of a topic that is gone with its contents: the next start recreates it.
+/// Codes of a topic that was deleted with its contents: the next start recreates it.
 const GONE: [Code; 3] = [Code::UnknownTopic, Code::UnknownTopicOrPartition, Code::UnknownPartition];
 
 /// Settings for writing positions: one after another, in this order, and a refused one stops nothing.
@@ -49,7 +49,7 @@ const SETTINGS: [(&str, &str); 5] = [
 /// No transaction writes a position.
 const ISOLATION: &str = "read_uncommitted";
 
-/// The compacted topic, of one partition, in which each relay keeps its position.
+/// The compacted topic, of one partition, in which each relay stores its position.
 ///
 /// It has a producer of its own. The relay's producer stops for good at a record that is refused, and in a transaction
 /// nothing is written before its commit; a position must neither stop nor wait for an event.
@@ -63,11 +63,11 @@ pub(crate) struct PositionTopic {
 pub(crate) enum Read {
     /// No such topic.
     NoTopic,
-    /// The key's last values, oldest first; `None` takes the key away.
+    /// The key's last values, oldest first; `None` removes the key.
     Values(Vec<Option<Vec<u8>>>),
 }
 
-/// Handle for the outcome of a position that was handed over.
+/// Handle for the outcome of a position that was sent.
 #[derive(Debug)]
 pub(crate) struct Receipt(oneshot::Receiver<Option<KafkaError>>);
 
@@ -91,10 +91,10 @@ impl PositionTopic {
         &self.topic.name
     }
 
-    /// Makes the topic, unless it is there.
+    /// Creates the topic if it is missing.
     ///
     /// # Errors
-    /// When the brokers do not make it in time.
+    /// When the brokers do not create it in time.
     pub(crate) async fn make(&self, patience: Duration) -> Result<(), Error> {
         if self.topic.make(patience).await.map_err(|error| failed(&self.topic, "made", &error, patience))? {
             tracing::info!(topic = self.name(), "created the topic for positions");
@@ -138,7 +138,7 @@ impl PositionTopic {
         sent.map(|()| Receipt(receipt)).map_err(|(error, _)| self.failed(WRITTEN, &error))
     }
 
-    /// Returns the outcome of a write, once that is known.
+    /// Returns the outcome of a write as soon as it is known.
     pub(crate) fn outcome(&self, receipt: &mut Receipt) -> Option<Result<(), Error>> {
         match receipt.0.try_recv() {
             Ok(None) => Some(Ok(())),
@@ -178,20 +178,20 @@ fn read(
     topic.last_values(consumer, low..high, key, time).map(Read::Values).map_err(failed)
 }
 
-/// Makes the error for what could not be done with the topic in this time.
+/// Makes the error of an action on the topic that failed or timed out.
 fn failed(topic: &CompactedTopic, doing: &'static str, error: &KafkaError, patience: Duration) -> Error {
     let unreachable = topic.unreachable(error, patience);
     unreachable.unwrap_or_else(|| position_topic_error(&topic.name, doing, error))
 }
 
-/// Makes the error for what could not be done with the topic; its fault shows whether waiting helps.
+/// Makes the error of an action on the topic; its fault shows whether waiting helps.
 pub(in crate::kafka) fn position_topic_error(topic: &str, doing: &'static str, error: &KafkaError) -> Error {
     let code = code(error);
     let is_one_of = |codes: &[Code]| code.is_some_and(|code| codes.contains(&code));
     let fault = if is_forbidden(error) || is_one_of(&NEVER) {
         TopicFault::Refused
     } else if doing == WRITTEN && is_one_of(&GONE) {
-        // A topic that was just made is not known everywhere yet. For a record librdkafka has waited for it.
+        // Some brokers do not know a new topic yet. For a record librdkafka has waited for it.
         TopicFault::Missing
     } else {
         TopicFault::Passing
@@ -199,7 +199,7 @@ pub(in crate::kafka) fn position_topic_error(topic: &str, doing: &'static str, e
     Error::PositionTopic { doing, topic: topic.to_owned(), reason: reason(error), fault }
 }
 
-/// Hands each delivery report to who waits for it.
+/// Passes each delivery report to its waiting caller.
 struct Reports {
     wake: Deliveries,
 }
@@ -217,7 +217,7 @@ impl ProducerContext<NoCustomPartitioner> for Reports {
 
     fn delivery(&self, result: &DeliveryResult<'_>, report: Self::DeliveryOpaque) {
         let error = result.as_ref().err().map(|(error, _)| error.clone());
-        // The receiver is gone when the session is over.
+        // The receiver is dropped when the session ends.
         report.send(error).ok();
         self.wake.0.arrived.notify_one();
     }

@@ -83,7 +83,7 @@ impl SignalTopic {
     /// Commits a record for the group, so that it is not read again. Blocks.
     ///
     /// # Errors
-    /// When the brokers do not take it.
+    /// When the brokers do not accept it.
     pub(crate) fn commit(&self, record: &SignalRecord) -> Result<(), Error> {
         let unread = |error: KafkaError| Error::unread_tail(self.topic.clone(), &error);
         let mut places = TopicPartitionList::new();
@@ -93,7 +93,7 @@ impl SignalTopic {
     }
 }
 
-/// Logs an error once, if it does not heal by itself: the sender of a signal waits for it. librdkafka tries
+/// Logs an error once, unless it is transient: the sender of a signal waits for it. librdkafka tries
 /// again.
 fn report(topic: &str, create: &str, told: &mut Option<Code>, error: &KafkaError) {
     let code = error.rdkafka_error_code();

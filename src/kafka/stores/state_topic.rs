@@ -29,10 +29,10 @@ impl StateTopic {
         Self(CompactedTopic::new(options, name))
     }
 
-    /// Makes the topic, unless it is there.
+    /// Creates the topic if it is missing.
     ///
     /// # Errors
-    /// When the brokers do not make it in time.
+    /// When the brokers do not create it in time.
     pub async fn make(&self, patience: Duration) -> Result<(), Error> {
         if self.0.make(patience).await.map_err(|error| self.unanswered("made", &error, patience))? {
             tracing::info!(topic = self.0.name, "created the topic for the state of exactly_once");
@@ -40,10 +40,10 @@ impl StateTopic {
         Ok(())
     }
 
-    /// Removes the value of a key, and checks that it is gone. Blocks for twice `patience` at most.
+    /// Removes the value of a key, and verifies the removal. Blocks for twice `patience` at most.
     ///
     /// # Errors
-    /// When it is not gone in time.
+    /// When it is not removed in time.
     pub fn forget(&self, key: &[u8], patience: Duration, stop: &CancellationToken) -> Result<(), Error> {
         let mut config = client_config(&self.0.options);
         config.set("message.timeout.ms", patience.as_millis().max(1).to_string());
@@ -59,8 +59,8 @@ impl StateTopic {
         }
     }
 
-    /// Returns the last committed value of a key. Waits for what other producers have written, and not
-    /// committed yet: an open transaction hides what was committed behind it. Blocks for `patience` at most.
+    /// Returns the last committed value of a key. Waits for records that other producers have written and not
+    /// committed yet: an open transaction hides the committed records after it. Blocks for `patience` at most.
     ///
     /// # Errors
     /// When it cannot be read to its end in time.
@@ -80,7 +80,7 @@ impl StateTopic {
         Ok(values.into_iter().last().flatten().map_or(Stored::Nothing, Stored::Value))
     }
 
-    /// Makes the error for what could not be done in this time.
+    /// Makes the error of an action that failed or timed out.
     fn unanswered(&self, doing: &'static str, error: &KafkaError, patience: Duration) -> Error {
         self.0.unreachable(error, patience).unwrap_or_else(|| self.failed(doing, error))
     }

@@ -18,7 +18,7 @@ use crate::kafka::options::Options;
 use crate::kafka::produce::delivery::Deliveries;
 use crate::kafka::stores::position_topic::position_topic_error;
 
-/// Asks brokers what they have; changes nothing.
+/// Read-only client for the metadata of the brokers.
 pub(crate) struct Admin {
     inner: Inner,
     servers: String,
@@ -117,7 +117,7 @@ impl Admin {
     /// Checks whether a topic of the relay's own may be created. Nothing is created.
     ///
     /// # Errors
-    /// When the brokers would not make it.
+    /// When the brokers would not create it.
     pub(crate) async fn may_make(&self, topic: &str, patience: Duration) -> Result<(), Error> {
         let administrator = match &self.inner {
             Inner::Administrator(administrator) => administrator,

@@ -1,10 +1,10 @@
-//! `topic.creation.*`: how topics are made that are not there (Kafka Connect's KIP-158).
+//! `topic.creation.*`: settings of missing topics that outboxd creates (Kafka Connect's KIP-158).
 
 use fancy_regex::Regex;
 
 use crate::connect::java;
 
-/// The groups of topics, in their order; the last one takes all that no other takes.
+/// The groups of topics, in their order; the last one has all topics that match no other.
 #[derive(Debug, Clone)]
 pub struct TopicCreation {
     groups: Vec<TopicGroup>,
@@ -40,7 +40,7 @@ impl TopicPatterns {
     /// Compiles the lists; one expression of each is enough.
     ///
     /// # Errors
-    /// When one is no regular expression: the list, and what is wrong.
+    /// When one is no regular expression: the list, and the mistake.
     pub fn new(include: &[String], exclude: &[String]) -> Result<Self, String> {
         Ok(Self { include: compile(include)?, exclude: compile(exclude)? })
     }

@@ -13,7 +13,7 @@ use crate::kafka::consume::reader::is_there;
 use crate::kafka::error::{CreationFault, Error};
 use crate::kafka::options::Options;
 
-/// Time that the brokers may take to create a topic.
+/// Timeout of the creation of a topic.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Result for a topic that may not exist.
@@ -28,7 +28,7 @@ pub(crate) enum Made {
 /// Creates a topic with the settings of `topic.creation`, unless it exists.
 ///
 /// # Errors
-/// When the brokers do not make it as it is wanted, or do not answer.
+/// When the brokers refuse these settings, or do not answer.
 pub(crate) async fn make_topic(options: &Options, topic: &str) -> Result<Made, Error> {
     let creation = options.topic_creation.as_ref();
     let Some(group) = creation.and_then(|creation| creation.group(topic)) else { return Ok(Made::NotByUs) };
@@ -50,7 +50,7 @@ pub(crate) async fn check_topic(options: &Options, topic: &str) -> Result<Made, 
     create(options, group, topic, Create::Nothing).await
 }
 
-/// Extent of what the brokers must create.
+/// Extent of the request to the brokers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Create {
     It,

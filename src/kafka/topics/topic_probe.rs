@@ -63,7 +63,7 @@ impl TopicProbe {
         if led { TopicAnswer::There { partitions: partitions.len() } } else { TopicAnswer::Absent }
     }
 
-    /// Returns why the brokers will not make the topic, if an existing one is the reason. Blocks for `patience` at most.
+    /// Returns why the brokers will not create the topic, if an existing one is the reason. Blocks for `patience` at most.
     #[must_use]
     pub fn collision(&self, patience: Duration) -> Option<String> {
         let other = colliding_topic(self.clients.prompt().client(), &self.topic, patience)?;

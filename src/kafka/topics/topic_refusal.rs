@@ -1,5 +1,5 @@
-//! Reasons why brokers refuse to make a topic. librdkafka's binding gives the code of an answer and not its
-//! text, so that the brokers are asked again in a way that shows it.
+//! Reasons why brokers refuse to create a topic. librdkafka's binding has the code of an answer and not its
+//! text, so that another request is sent that shows it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn collides(one: &str, other: &str) -> bool {
     one != other && one.replace('.', "_") == other.replace('.', "_")
 }
 
-/// Returns the existing topic that keeps a topic of this name from being made. Blocks for `patience` at most.
+/// Returns the existing topic whose name collides with this one. Blocks for `patience` at most.
 pub(in crate::kafka) fn colliding_topic(
     client: &Client<impl ClientContext>,
     topic: &str,
@@ -35,7 +35,7 @@ pub(in crate::kafka) fn collision(other: &str) -> String {
     )
 }
 
-/// Returns the reason of a refusal, as far as asking again shows it; otherwise the code's text.
+/// Returns the reason of a refusal, as far as another request shows it; otherwise the code's text.
 pub(in crate::kafka) async fn reason(
     admin: AdminClient<ConnectionFailures>,
     group: &TopicGroup,

@@ -36,7 +36,7 @@ impl OpenTransactions {
     /// called again.
     ///
     /// # Errors
-    /// What is not decided, or why that is not known.
+    /// An undecided record, or the reason why this is unknown.
     pub fn wait(&mut self, patience: Duration, stop: &CancellationToken) -> Result<(), Error> {
         let Some(ends) = self.clients.stable_ends() else { return Ok(()) };
         let time = Time::new(patience, stop);
@@ -50,7 +50,7 @@ impl OpenTransactions {
         Ok(())
     }
 
-    /// Reports what is waited for, with the delivery reports.
+    /// Reports the reason of the wait, with the delivery reports.
     pub fn report(&self, undecided: &Error) {
         self.deliveries.hidden(self.generation, Some(undecided));
     }

@@ -11,9 +11,9 @@ pub enum TransactionFault {
     /// Another producer has begun with the same id, or the transaction took longer than its time-out: the
     /// brokers do not distinguish the two.
     Fenced,
-    /// A missing permission, or a setting that the brokers do not take.
+    /// A missing permission, or a setting that the brokers do not accept.
     Refused,
-    /// Unknown outcome: what was written may be committed or not.
+    /// Unknown outcome: the written records may be committed or not.
     Unknown,
 }
 

@@ -22,7 +22,7 @@ use crate::kafka::token_callback;
 /// Time that a call may block before it checks whether its result is still needed. Each can be resumed.
 const SLICE: Duration = Duration::from_millis(500);
 
-/// `transaction.timeout.ms`: for so long at most a sender that was killed hides what is written behind its records.
+/// `transaction.timeout.ms`: the maximum time for which a killed sender hides the records after its own.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A producer whose records are visible all together or not at all. One at a time: it blocks.
@@ -43,7 +43,7 @@ pub(crate) enum Ended {
     GivenUp,
 }
 
-/// Reasons why a record of the open transaction was not taken.
+/// Reasons why a record of the open transaction was not accepted.
 #[derive(Clone, Default)]
 struct Refusals(Arc<Mutex<Kept>>);
 
@@ -97,7 +97,7 @@ impl TransactionalSender {
     /// nothing more. Afterwards all of its transactions are decided. Blocks for `patience` at most.
     ///
     /// # Errors
-    /// When the brokers do not give the id.
+    /// When the brokers do not assign the id.
     pub(crate) fn begin(
         options: &Options,
         id: String,
@@ -145,13 +145,13 @@ impl TransactionalSender {
         }
     }
 
-    /// Ends the transaction. It is aborted when one of its records was not taken. Blocks, for the transaction's time-out at most.
+    /// Ends the transaction. It is aborted if one of its records was not accepted. Blocks for the transaction's time-out at most.
     ///
     /// # Errors
-    /// When it is not known how it has ended, or there can be no more.
+    /// When its outcome is unknown, or no further transaction is possible.
     pub(crate) fn commit(&self) -> Result<Ended, Error> {
         let refusals = self.producer.context();
-        // What librdkafka did not take from us is not in its transaction, and would not fail it.
+        // A record that librdkafka did not accept is not in its transaction, and would not fail it.
         let flushed = self.insist_to_the_end(|producer| producer.flush(SLICE));
         let committed = match (flushed, refusals.lock().error.clone()) {
             (Ok(()), None) => self.insist_to_the_end(|producer| producer.commit_transaction(SLICE)),

@@ -22,17 +22,17 @@ use crate::kafka::time::Time;
 /// Time that a call may block before it checks whether its result is still needed. Each can be resumed.
 const SLICE: Duration = Duration::from_millis(500);
 
-/// Time that the abort of a transaction may take. If it takes longer, the next producer's beginning aborts
+/// Timeout of the abort of a transaction. If it takes longer, the next producer's beginning aborts
 /// it.
 const ABORT_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Time that acknowledged records may take to leave librdkafka's count.
+/// Timeout after which acknowledged records must have left librdkafka's count.
 const COUNT_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Time for which a committed transaction may stay hidden before that is reported, and reported again.
 const HIDDEN_GRACE: Duration = Duration::from_secs(10);
 
-/// Time that the removal of a state may take, and the pause before it is tried again.
+/// Timeout of the removal of a state, and the pause before the next attempt.
 const FORGET_PATIENCE: Duration = Duration::from_secs(10);
 const FORGET_PAUSE: Duration = Duration::from_secs(1);
 
@@ -150,7 +150,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Waits until consumers see what is committed; `tell` is called periodically with what they do not see.
+    /// Waits until consumers see the committed records; `tell` is called periodically with the first invisible one.
     fn wait_until_seen(&self, mut records: Vec<LogEnd>, tell: impl Fn(&Error)) -> Result<(), Error> {
         let Some(ends) = self.clients.stable_ends() else { return Ok(()) };
         let deadline = Instant::now() + self.settings.timeout;

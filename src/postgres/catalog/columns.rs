@@ -16,7 +16,7 @@ const TYPE_DEPTH_MAX: u8 = 16;
 /// the next is sent soon.
 const TABLES_AT_ONCE: usize = 200;
 
-/// The tables' columns, and behind them their types, those that are asked for, and the types those are made of. One statement sees one catalog: between two
+/// The tables' columns, then their types, the requested types, and the types that those consist of. One statement sees one catalog: between two
 /// a table may be altered, and a column would have a type that is not there.
 const COLUMNS: &str = "
 with recursive key as (
@@ -162,7 +162,7 @@ impl Sql {
     }
 
     /// Reads schema and name of the topmost table that `table` is a partition of, itself included; `None`
-    /// when it is gone.
+    /// if it was dropped.
     ///
     /// # Errors
     /// When the query fails.

@@ -96,7 +96,7 @@ pub struct SlotFacts {
     pub database: Option<String>,
     /// `active_pid`.
     pub active_pid: Option<i32>,
-    /// The holder's `application_name`, if it may be seen.
+    /// The reader's `application_name`, if the role may see it.
     pub application: Option<String>,
     /// The holder's address.
     pub client: Option<String>,
@@ -303,7 +303,7 @@ impl Sql {
         rows.iter().map(|row| row.try_get(0).map_err(|error| Error::sql(DOING, error))).collect()
     }
 
-    /// Reads the slot of a name that is known to be valid.
+    /// Reads the slot of a valid name.
     ///
     /// # Errors
     /// When the query fails.

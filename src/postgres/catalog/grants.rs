@@ -17,7 +17,7 @@ const SCHEMA: &str = "permission denied for schema ";
 /// Setting with which a table whose policies hide rows from the role is refused; without, it has fewer rows.
 pub(in crate::postgres) const ALL_ROWS: &str = "SET row_security = off";
 
-/// As the server names the table that a role may not read, without its schema, untranslated.
+/// Beginning of the server's message about a table that a role may not read; the name has no schema, and is untranslated.
 const TABLE: &str = "permission denied for table ";
 
 /// The server's message, untranslated.
@@ -31,7 +31,7 @@ where c.oid = any($1) and (row_security_active(c.oid) or not has_schema_privileg
   select from pg_attribute a
   where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and not has_column_privilege(c.oid, a.attnum, 'SELECT')))";
 
-/// A table that the role may not read, or not all of it.
+/// A table that the role may not read completely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     pub(crate) table: Oid,
@@ -42,7 +42,7 @@ pub(crate) struct Unreadable {
 }
 
 impl Sql {
-    /// Reads those of the tables that the role may not read.
+    /// Reads the tables that the role may not read.
     pub(crate) async fn unreadable(&self, tables: &[TableFacts]) -> Result<Vec<Unreadable>, Error> {
         const DOING: &str = "reading the rights of the role";
         let oids: Vec<u32> = tables.iter().map(|table| table.oid.0).collect();
@@ -56,7 +56,7 @@ impl Sql {
 }
 
 impl Unreadable {
-    /// Returns the statement that grants what the role lacks.
+    /// Returns the statement that grants the missing privileges.
     pub(crate) fn grants(self, table: &TableFacts, role: &str) -> String {
         if self.hides_rows {
             return no_policies(role);

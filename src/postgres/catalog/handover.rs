@@ -11,7 +11,7 @@ const PREFIX: &str = "outboxd migrate: ";
 pub enum HandoverPhase {
     /// The poller still has rows of its own to send: outboxd must not begin.
     Draining,
-    /// The poller has sent its last row; what comes now is outboxd's.
+    /// The poller has sent its last row; later rows are outboxd's.
     Drained,
     /// The publication has all rows again, the trigger is still there.
     Finishing,
@@ -24,7 +24,7 @@ pub enum HandoverPhase {
 pub struct Handover {
     /// Phase.
     pub phase: HandoverPhase,
-    /// The column by which the poller knows what it has sent.
+    /// The column in which the poller marks sent rows.
     pub mark: String,
     /// Value of a column of texts or numbers that marks a row as sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! `replica.identity.autoset.values`: the replica identities that a start gives to captured tables.
+//! `replica.identity.autoset.values`: the replica identities that a start sets for captured tables.
 
 use postgres_protocol::escape::escape_identifier;
 
@@ -77,7 +77,7 @@ impl ReplicaIdentities {
     }
 
     /// Sets the identity of each captured table, and of each partition of one. As in Debezium, a table whose
-    /// identity cannot be set does not keep the others from being streamed: its error is returned.
+    /// identity cannot be set does not prevent the others from being streamed: its error is returned.
     ///
     /// # Errors
     /// When the connection fails.

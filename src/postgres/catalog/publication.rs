@@ -6,7 +6,7 @@ use super::facts::{PublicationFacts, TableFacts};
 use crate::postgres::connections::sql::Sql;
 use crate::postgres::{Autocreate, Error, HandoverPhase, PublicationOptions, PublishedOperations};
 
-/// SQLSTATE `read_only_sql_transaction`: a standby takes no statement that writes, nor does a session that may only read.
+/// SQLSTATE `read_only_sql_transaction`: a standby and a read-only session refuse statements that write.
 pub(super) const READ_ONLY: &str = "25006";
 
 /// Operations in PostgreSQL's order.
@@ -27,7 +27,7 @@ impl PublicationOptions {
     /// Creates or adopts the publication for the captured tables, according to `publication.autocreate.mode`.
     ///
     /// # Errors
-    /// When it is missing and may not be made, cannot serve, or the role may not make it.
+    /// When it is missing and must not be created, is unsuitable, or the role may not create it.
     pub async fn ensure(&self, sql: &Sql, tables: &[&TableFacts]) -> Result<Publication, Error> {
         match sql.publication(&self.name).await? {
             Some(existing) => self.adopt(sql, &existing, tables).await,
@@ -35,7 +35,7 @@ impl PublicationOptions {
         }
     }
 
-    /// Drops a publication that this start has made, after a later step failed.
+    /// Drops a publication that this start has created, after a later step failed.
     ///
     /// # Errors
     /// When the server refuses.
@@ -81,7 +81,7 @@ impl PublicationOptions {
             Autocreate::Disabled | Autocreate::Filtered => format!(" FOR TABLE {}", list(tables)),
         };
         let mut settings = Vec::new();
-        // A publication created by hand is the narrow one: that is all an outbox needs.
+        // The statement for the operator has inserts only: an outbox needs no more.
         let narrow = self.autocreate == Autocreate::Disabled && !self.may_lack_tables;
         match &self.operations {
             PublishedOperations::Listed(operations) if !narrow => {

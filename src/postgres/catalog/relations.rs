@@ -41,7 +41,7 @@ from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.oid = $1";
 
 impl Sql {
-    /// Reads which other transactions a query sees at present.
+    /// Reads the snapshot of other transactions that a query has at present.
     ///
     /// # Errors
     /// When the query fails.
@@ -52,7 +52,7 @@ impl Sql {
         sight.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
     }
 
-    /// Reads the relation of this object id; `None` when it is gone.
+    /// Reads the relation of this object id; `None` if it was dropped.
     ///
     /// # Errors
     /// When the query fails.

@@ -23,7 +23,7 @@ pub struct TableFilter {
     in_snapshot: NamePatterns,
 }
 
-/// The one table in users' schemas that Debezium takes for the server's own.
+/// The one table in users' schemas that Debezium treats as one of the server's.
 const OF_POSTGIS: &str = "spatial_ref_sys";
 
 impl TableFilter {

@@ -41,7 +41,7 @@ impl Sql {
     /// Reads TimescaleDB's catalog.
     ///
     /// # Errors
-    /// When the extension is not installed, is of no known version, or a query fails.
+    /// When the extension is not installed, its version is unknown, or a query fails.
     pub(crate) async fn timescale(&self) -> Result<TimescaleFacts, Error> {
         let version = self.query(DOING, VERSION, &[]).await?;
         let version: Option<String> = version.first().map(|row| row.try_get(0)).transpose().map_err(get)?;

@@ -20,7 +20,7 @@ pub struct PublicationVersion {
     pub oid: Oid,
     /// `xmin` of its row.
     pub version: u32,
-    /// `pubowner`: a new owner makes a new version as well.
+    /// `pubowner`: a new owner is a new version as well.
     pub owner: Oid,
     /// `FOR ALL TABLES`.
     pub all_tables: bool,
@@ -30,7 +30,7 @@ pub struct PublicationVersion {
     pub operations: String,
     /// `publish_via_partition_root`
     pub via_root: bool,
-    /// True if tables are named in it that were not asked for.
+    /// True if it lists tables that were not requested.
     pub others: bool,
     /// Requested tables that are named in it.
     pub members: Vec<Member>,
@@ -69,13 +69,13 @@ pub struct SchemaMember {
 pub struct TableVersion {
     /// Object id.
     pub oid: Oid,
-    /// The table asked for that it is, or is a partition of.
+    /// The requested table: itself, or the one that it is a partition of.
     pub root: Oid,
     /// Schema.
     pub schema: String,
     /// Name.
     pub name: String,
-    /// The table that it is a partition of, as SQL wants it.
+    /// The table that it is a partition of, quoted for SQL.
     pub parent: Option<String>,
     /// Every table that it is a partition of, directly or not.
     pub ancestors: Vec<Oid>,
@@ -216,7 +216,7 @@ impl Sql {
         }))
     }
 
-    /// Reads these tables and all their partitions, without those that are gone.
+    /// Reads these tables and all their partitions, without dropped ones.
     ///
     /// # Errors
     /// When the query fails.

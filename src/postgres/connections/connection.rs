@@ -193,7 +193,7 @@ impl Connection {
         self.input.next_frame().map_err(|source| Error::Frame { after, source })
     }
 
-    /// Reads once from the socket. Cancel-safe: what was read is in the buffer.
+    /// Reads once from the socket. Cancel-safe: the bytes that were read are in the buffer.
     pub(in crate::postgres) async fn fill(&mut self, doing: &'static str) -> Result<usize, Error> {
         let read = self.transport.read_buf(self.input.space()).await;
         match read {
@@ -208,7 +208,7 @@ impl Connection {
         self.transport.rest().map_err(|source| Error::Broken { doing, source })
     }
 
-    /// Writes one message and waits until the socket has taken it.
+    /// Writes one message and waits until the socket has accepted it.
     pub(in crate::postgres) async fn send(
         &mut self,
         write: impl FnOnce(&mut BytesMut) -> io::Result<()>,

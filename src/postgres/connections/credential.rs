@@ -5,7 +5,7 @@ use crate::postgres::{Error, ServerOptions};
 use crate::secret::Secret;
 use crate::wire::ServerError;
 
-/// The credential of one login. When the server refuses it and the source has another one meanwhile, that is tried at once.
+/// The credential of one login. If the server refuses it and the source has another one by then, that is tried immediately.
 pub(in crate::postgres) struct Login<'a> {
     options: &'a ServerOptions,
     credential: Option<Credential>,
@@ -54,7 +54,7 @@ async fn fetch(options: &ServerOptions) -> Result<Option<Credential>, Error> {
     fetched.map_err(|source| Error::Credential { address: options.address(), source })
 }
 
-/// Reports whether the server refuses the password or token itself: by 28P01 or, as PAM does, by 28000 with these words. A role
+/// Reports whether the server refuses the password or token itself: by 28P01 or, as PAM does, by 28000 with this text. A role
 /// that may not log in and a line that is missing in `pg_hba.conf` have 28000 too.
 pub(in crate::postgres) fn refuses_credential(refusal: &ServerError) -> bool {
     match refusal.code.as_str() {

@@ -9,7 +9,7 @@ use crate::secret::Secret;
 use crate::wire::{Authentication, BackendMessage, ServerError};
 
 const SCRAM: &str = "SCRAM-SHA-256";
-/// Most rounds of hashing. More would take many seconds; PostgreSQL asks for 4,096 unless `scram_iterations`
+/// Maximum number of hashing rounds. More would take many seconds; PostgreSQL requires 4,096 unless `scram_iterations`
 /// has another value.
 const SCRAM_ITERATIONS_MAX: u32 = 5_000_000;
 
@@ -31,7 +31,7 @@ pub(super) const SESSION: [(&str, &str); 12] = [
     // A snapshot waits in its transaction, for Kafka and for its other connections.
     ("idle_in_transaction_session_timeout", "0"),
     ("client_min_messages", "notice"),
-    // A statement behind a lock must see what was committed before the lock was given; and a standby refuses `serializable`.
+    // A statement after a lock must see everything that was committed before the lock was granted; and a standby refuses `serializable`.
     ("default_transaction_isolation", "read committed"),
 ];
 
@@ -40,7 +40,7 @@ const LIMITED_TRANSACTIONS_MAJOR: u32 = 17;
 const UNLIMITED_TRANSACTIONS: &str = "SET transaction_timeout = 0";
 
 /// The first statement of every session. A name that a statement of outboxd leaves unqualified then means PostgreSQL's own object,
-/// never one that another user has made in a schema of the role's `search_path` (CVE-2018-1058). `SET` itself looks up no name.
+/// never one that another user has created in a schema of the role's `search_path` (CVE-2018-1058). `SET` itself resolves no name.
 ///
 /// It is a statement and not a startup parameter, so that `RESET search_path` returns to the path of the role or the database.
 pub(in crate::postgres) const CATALOG_NAMES: &str = "SET search_path = pg_catalog";
@@ -130,12 +130,12 @@ impl Login<'_> {
         }
     }
 
-    /// Chooses the mechanism: with channel binding where the server offers it and TLS gives us the means.
+    /// Chooses the mechanism: with channel binding if the server offers it and TLS supports it.
     fn scram(&self, offered: &[&str]) -> Result<(&'static str, sasl::ScramSha256), Error> {
         let plus = offered.contains(&SCRAM_PLUS);
         let (mechanism, binding) = match &self.proof.server_end_point {
             Some(hash) if plus => (SCRAM_PLUS, sasl::ChannelBinding::tls_server_end_point(hash.clone())),
-            // "We could, but you do not": a man in the middle who hid the offer is found out by the server.
+            // Declares that channel binding was possible but not offered: the server then detects a man in the middle that removed the offer.
             Some(_) if offered.contains(&SCRAM) => (SCRAM, sasl::ChannelBinding::unrequested()),
             None if offered.contains(&SCRAM) => (SCRAM, sasl::ChannelBinding::unsupported()),
             _ => {
@@ -224,7 +224,7 @@ pub(in crate::postgres) fn refusal(options: &ServerOptions, source: ServerError)
     }
 }
 
-/// Parses the number of hashing rounds of a challenge: its `i=`, behind nonce and salt.
+/// Parses the number of hashing rounds of a challenge: its `i=`, after nonce and salt.
 fn iterations(challenge: &[u8]) -> Option<u32> {
     let text = std::str::from_utf8(challenge).ok()?;
     text.split(',').nth(2)?.strip_prefix("i=")?.parse().ok()

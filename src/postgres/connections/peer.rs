@@ -29,12 +29,12 @@ const ASPECTS: [&str; 4] =
 #[derive(Debug, Clone, Default)]
 pub struct Peer {
     configured: [u16; 3],
-    /// Destination of its events, once that is known.
+    /// Destination of its events; unknown at first.
     target: Arc<OnceLock<u16>>,
 }
 
 impl Peer {
-    /// Creates it from the connector's name, the prefix of topics, and the lists of what is captured, which
+    /// Creates it from the connector's name, the prefix of topics, and the lists of captured objects, which
     /// may have any order.
     #[must_use]
     pub fn new(name: &str, topic_prefix: &str, lists: &[&[String]]) -> Self {

@@ -14,24 +14,24 @@ use super::resting::{Resting, Watched};
 use super::tls::{Tls, server_end_point};
 use crate::postgres::{Error, ServerOptions, SslMode};
 
-/// An idle link is probed after this long, and given up after three probes without an answer.
+/// Time after which an idle link is probed. It is closed after three probes without an answer.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Bytes that the peer has not acknowledged for this long end the connection.
 const USER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Receive buffer for a server nearby; Linux uses twice of it, and no more than `net.core.rmem_max`.
 ///
-/// A walsender sends each message at once. While the window is open each is a packet of its own, with its
-/// acknowledgement; when it is full the sender's kernel gathers what follows. A small window therefore halves
-/// what a walsender spends on the network. The kernel would let it grow to megabytes, because we let data
+/// A walsender sends each message immediately. While the window is open each is a packet of its own, with its
+/// acknowledgement; when it is full the sender's kernel collects the following messages. A small window therefore halves
+/// a walsender's processor time for the network. The kernel would let it grow to megabytes, because we let data
 /// gather.
 const NEARBY_RECEIVE_BYTES: usize = 212_992;
-/// A server that takes longer to connect may be far away, and there a small window limits how much is on its way.
+/// A server that takes longer to connect may be far away, and then a small window limits the data in flight.
 const NEARBY: Duration = Duration::from_millis(5);
 
 /// Anything that carries the protocol.
 pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {
-    /// Stops watching the socket until the next read or write: what arrives meanwhile does not wake the
+    /// Stops watching the socket until the next read or write: data that arrives meanwhile does not wake the
     /// runtime.
     fn rest(&mut self) -> io::Result<()>;
 }
@@ -56,7 +56,7 @@ impl Transport for tokio::io::Empty {
     }
 }
 
-/// A connected transport, and what TLS knows of the server's certificate.
+/// A connected transport, and the server's certificate as TLS reports it.
 pub(super) struct Socket {
     pub(super) transport: Box<dyn Transport>,
     pub(super) server_end_point: Option<Vec<u8>>,
@@ -109,7 +109,7 @@ async fn connect_within(options: &ServerOptions, tls: &Tls, mode: SslMode) -> Re
     Ok(Socket { transport: Box::new(stream), server_end_point })
 }
 
-/// Requests TLS. Reads exactly one byte in plain text: whatever a man in the middle adds to it ends up in the
+/// Requests TLS. Reads exactly one byte in plain text: bytes that a man in the middle adds to it end up in the
 /// handshake and breaks it.
 async fn server_speaks_tls(stream: &mut TcpStream) -> io::Result<bool> {
     let mut request = bytes::BytesMut::new();

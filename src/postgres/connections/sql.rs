@@ -139,7 +139,7 @@ impl Sql {
         self.execute("preparing the session", &statement).await
     }
 
-    /// Ends what [`Self::use_role_names`] began.
+    /// Ends the effect of [`Self::use_role_names`].
     ///
     /// # Errors
     /// As [`Self::query`].
@@ -147,7 +147,7 @@ impl Sql {
         self.execute("preparing the session", CATALOG_NAMES).await
     }
 
-    /// Returns whether the connection is gone.
+    /// Returns whether the connection is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.client.is_closed()
@@ -226,7 +226,7 @@ fn open_error(options: &ServerOptions, error: tokio_postgres::Error) -> Error {
     }
 }
 
-/// Reports whether a password was asked for and there was none. tokio-postgres has no other sign of it.
+/// Reports whether the server requested a password and none is configured. tokio-postgres has no other sign of it.
 fn is_password_missing(error: &tokio_postgres::Error) -> bool {
     std::error::Error::source(error).is_some_and(|cause| cause.to_string() == "password missing")
 }

@@ -10,21 +10,21 @@ use crate::wire::{BackendMessage, ServerError};
 /// A started logical replication stream.
 ///
 /// Reading is in two steps, so that a caller with a full window can stop reading while status updates go on:
-/// [`Self::fill`] reads from the socket once, [`Self::buffered`] decodes what is there, borrowing from the buffer.
+/// [`Self::fill`] reads from the socket once, [`Self::buffered`] decodes the buffered messages, and borrows from the buffer.
 #[derive(Debug)]
 pub struct ReplicationStream {
     connection: Connection,
 }
 
 impl ReplicationStream {
-    /// Starts streaming from where the slot stands.
+    /// Starts streaming at the slot's position.
     ///
     /// # Errors
     /// When the server refuses (the slot is active, invalidated or missing) or the connection breaks.
     pub async fn start(mut connection: Connection, command: &StartReplication<'_>) -> Result<Self, Error> {
         let doing = format!("START_REPLICATION of slot {:?}", command.slot);
         // The text of a regclass in the stream is the one that Debezium sends, which depends on the role's search_path. The
-        // walsender looks up no name while it streams.
+        // walsender resolves no name while it streams.
         connection.use_role_names().await?;
         connection.start_copy(&doing, &command.text()).await?;
         Ok(Self { connection })
@@ -57,7 +57,7 @@ impl ReplicationStream {
         self.connection.fill("streaming").await
     }
 
-    /// Stops watching the socket until the next read: what the server sends meanwhile does not wake the
+    /// Stops watching the socket until the next read: data that the server sends meanwhile does not wake the
     /// runtime. May be called repeatedly.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl ReplicationStream {
 
 /// Returns whether a notice means that PostgreSQL 18 continues without a publication that it does not find,
 /// which it reports only in a warning: "skipped loading publication". `lc_messages` may translate that, so it
-/// is known by the fields that are never translated. It is the only warning with this SQLSTATE
+/// is recognised by the fields that are never translated. It is the only warning with this SQLSTATE
 /// (`object_not_in_prerequisite_state`) in that file.
 fn is_skipped_publication(notice: &ServerError) -> bool {
     notice.severity == "WARNING" && notice.code == "55000" && notice.file.as_deref() == Some("pgoutput.c")

@@ -85,7 +85,7 @@ fn read_key(path: &Path, password: Option<&Secret>) -> io::Result<PKey<Private>>
     let bytes = fs::read(path)?;
     let password = password.map(|secret| secret.expose().as_bytes());
     let key = if bytes.starts_with(b"-----") {
-        // Without a passphrase OpenSSL would ask on the terminal.
+        // Without a passphrase OpenSSL would prompt on the terminal.
         PKey::private_key_from_pem_passphrase(&bytes, password.unwrap_or_default())
     } else {
         match password {

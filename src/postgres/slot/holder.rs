@@ -1,4 +1,4 @@
-//! The client that holds the slot.
+//! The client that reads the slot.
 
 /// Holder of the slot.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +14,6 @@ pub struct SlotHolder {
     pub client: String,
     /// Differences, if it is an outboxd of another service.
     pub other: Option<String>,
-    /// The slot is there; otherwise its holder sends the snapshot that comes before it.
+    /// True if the slot exists; otherwise its reader sends the snapshot that comes before it.
     pub has_slot: bool,
 }

@@ -1,11 +1,11 @@
-//! Kinds of existing slots, and what they mean for a relay.
+//! Kinds of existing slots, and their effect on a relay.
 
 use postgres_protocol::escape::escape_identifier;
 
 use crate::postgres::catalog::facts::SlotFacts;
 use crate::postgres::{Error, SlotOptions};
 
-/// A slot that serves, though not as the configuration wants it.
+/// A usable slot that differs from the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SlotShortcoming {
     pub(crate) problem: String,
@@ -14,7 +14,7 @@ pub(crate) struct SlotShortcoming {
 }
 
 impl SlotOptions {
-    /// Refuses a slot that was made with `two_phase`: from it a prepared transaction comes at PREPARE, in messages that only a
+    /// Refuses a slot that was created with `two_phase`: it sends a prepared transaction at PREPARE, in messages that only a
     /// subscriber which prepares it too can use. A copy of a slot has not the property.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl SlotOptions {
         })
     }
 
-    /// Returns what is wrong when `slot.failover=true` and the slot was made without it.
+    /// Returns the problem if `slot.failover=true` and the slot was created without it.
     #[must_use]
     pub(crate) fn lacks_failover(&self, slot: &SlotFacts) -> Option<SlotShortcoming> {
         if !self.failover || slot.failover != Some(false) {

@@ -21,11 +21,11 @@ use crate::wal::Lsn;
 /// Creating a slot waits for every transaction that is running; Debezium's `internal.create.slot.command.timeout`.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Text about what creating a slot on a standby waits for, and the help against it.
+/// Text about the wait for a slot on a standby, with its fix.
 const ON_STANDBY: &str = " on a standby, which needs the list of the primary's running \
                           transactions (there, as a superuser: SELECT pg_log_standby_snapshot();),";
 
-/// Time for which a slot that the relay's own walsender still holds is tried again, and the interval.
+/// Time for which a slot that the relay's own walsender still uses is retried, and the interval.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 const RELEASE_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -38,16 +38,16 @@ const SLOT_NAME_BYTES_MAX: usize = 63;
 /// PostgreSQL 17, the first with failover slots.
 const FAILOVER_VERSION_NUM: i32 = 170_000;
 
-/// The slot as this start found or made it.
+/// The slot as this start found or created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
     /// `confirmed_flush_lsn`: where the stream begins.
     pub confirmed_flush_lsn: Lsn,
-    /// True if this start made it.
+    /// True if this start created it.
     pub created: bool,
 }
 
-/// A temporary slot, and the snapshot that shows exactly what was committed before its consistent point.
+/// A temporary slot, and the snapshot of exactly what was committed before its consistent point.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotSlot {
     pub(super) name: String,
@@ -61,7 +61,7 @@ impl SlotOptions {
     /// Checks an existing slot.
     ///
     /// # Errors
-    /// When it belongs to something else, is held by another session, or has lost WAL.
+    /// When it is of another kind, is read by another session, or has lost WAL.
     pub fn adopt(&self, slot: &SlotFacts, database: &str) -> Result<Slot, Error> {
         let name = self.name.as_str();
         let another = "give slot.name a name of its own, or drop the slot if it is not needed".to_owned();
@@ -128,7 +128,7 @@ impl SlotOptions {
         Ok(Slot { confirmed_flush_lsn, created: true })
     }
 
-    /// Makes a temporary slot, and the snapshot that shows exactly what was committed before it.
+    /// Creates a temporary slot, and the snapshot of exactly what was committed before it.
     ///
     /// # Errors
     /// As [`Self::create`].
@@ -148,7 +148,7 @@ impl SlotOptions {
     }
 
     /// Copies the temporary slot to the lasting one, at the same position. The lasting slot therefore exists only once
-    /// the snapshot has been sent: a crash before leaves nothing, and the next start takes a new snapshot.
+    /// the snapshot has been sent: a crash before leaves nothing, and the next start creates a new snapshot.
     ///
     /// # Errors
     /// When the server refuses.
@@ -182,7 +182,7 @@ impl SlotOptions {
         format!("{name:.40}_{digest}_snapshot")
     }
 
-    /// Makes that slot, where the temporary one stands.
+    /// Creates that slot, at the position of the temporary one.
     ///
     /// # Errors
     /// When the server refuses.
@@ -224,7 +224,7 @@ impl SlotOptions {
         format!("{:.40}_snapshot_{}", self.name.as_str(), connection.backend())
     }
 
-    /// Refuses a failover slot where the server knows none.
+    /// Refuses a failover slot if the server has none.
     pub(crate) fn check_failover(&self, server: &ServerFacts) -> Result<(), Error> {
         let (problem, fix) = match server {
             _ if !self.failover => return Ok(()),
@@ -264,7 +264,7 @@ impl SlotOptions {
         let backend = connection.backend();
         let making = timeout(CREATE_TIMEOUT, connection.command(&doing, &command));
         let Ok(outcome) = wait::log_if_slow(self.name.as_str(), sql, backend, making).await else {
-            // Dropping the connection alone would leave the server waiting; cancelled, it leaves no slot behind.
+            // Dropping the connection alone would leave the server waiting; cancelled, it leaves no slot.
             sql.query("cancelling the creation of the slot", "select pg_cancel_backend($1)", &[&backend])
                 .await?;
             return Err(Error::Timeout { doing, seconds: CREATE_TIMEOUT.as_secs() });
@@ -371,7 +371,7 @@ impl SlotOptions {
         self.lost_unless(reason.to_owned(), &drop)
     }
 
-    /// Returns that error, with the way to restart without what was missed.
+    /// Returns that error, with the way to restart without the missing rows.
     fn lost_unless(&self, reason: String, without: &str) -> Error {
         let fix = format!(
             "rows that were written since are no longer in the stream. Of an outbox, to send those that Kafka has not, and \

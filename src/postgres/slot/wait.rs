@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 use crate::postgres::Error;
 use crate::postgres::connections::sql::Sql;
 
-/// A slot is made in milliseconds. After this long it is worth a word what it waits for.
+/// Time after which the reason of the wait is logged. A slot is usually created within milliseconds.
 const LOGGED_AFTER: Duration = Duration::from_secs(3);
 
 /// Query for the sessions that a session waits for. A transaction that was prepared for a two-phase commit
@@ -37,7 +37,7 @@ enum Holder {
     Prepared { gid: String },
 }
 
-/// Creates the slot by this command of that session, and logs what it waits for when it takes long.
+/// Creates the slot with this command of that session, and logs the reason if it has to wait long.
 pub(in crate::postgres) async fn log_if_slow<T>(
     slot: &str,
     sql: &Sql,
@@ -50,7 +50,7 @@ pub(in crate::postgres) async fn log_if_slow<T>(
         outcome = &mut command => return outcome,
         () = sleep(LOGGED_AFTER) => {}
     }
-    // A role that may not query them waits all the same.
+    // A role without the privilege to query them waits without a reason.
     for old in blocking(sql, backend).await.unwrap_or_default() {
         tracing::warn!(
             slot, waits_for = %old, to_end_it = old.holder.end(),

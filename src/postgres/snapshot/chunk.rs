@@ -1,4 +1,4 @@
-//! Reads a table in chunks, beside the stream, and writes what marks them.
+//! Reads a table in chunks, beside the stream, and writes their marks.
 
 use postgres_protocol::escape::{escape_identifier, escape_literal};
 
@@ -48,7 +48,7 @@ pub(crate) struct ChunkQuery<'q> {
 /// Rows that were read.
 #[derive(Debug)]
 pub(crate) struct ReadChunk {
-    /// The values of each row, in the query's order; behind them those of the columns by which it is ordered.
+    /// The values of each row, in the query's order; then those of the columns by which it is ordered.
     pub(crate) rows: Vec<Vec<Option<Vec<u8>>>>,
     pub(crate) visible: PgSnapshot,
 }
@@ -57,7 +57,7 @@ impl ChunkConnection {
     /// Connects. Its commits wait for no standby: one that waits for us would wait for ever.
     ///
     /// # Errors
-    /// When no connection can be made.
+    /// When no connection can be established.
     pub(crate) async fn open(options: &Options, tls: &TlsSetup, application: &str) -> Result<Self, Error> {
         let limit = options.message_bytes_max;
         let mut connection = Connection::open_to_read(&options.server, tls, application, limit).await?;
@@ -92,7 +92,7 @@ impl ChunkConnection {
         Ok(ReadChunk { rows: rows?, visible: visible.ok_or_else(unexpected)? })
     }
 
-    /// Begins a transaction that sees what is committed now, until its cursors are read.
+    /// Begins a transaction with a snapshot of the present, until its cursors are read.
     ///
     /// # Errors
     /// When the server refuses it or the connection breaks.
@@ -187,7 +187,7 @@ impl ChunkQuery<'_> {
         format!("SELECT pg_catalog.count(*) FROM {}{}", self.table, self.conditions(None, None))
     }
 
-    /// Returns the statement that reads the rows behind a key, up to the last one.
+    /// Returns the statement that reads the rows after a key, up to the last one.
     pub(crate) fn rows(&self, after: Option<&ChunkKey>, end: &ChunkKey, rows_max: usize) -> String {
         let mut columns: Vec<_> = self.columns.iter().map(|column| escape_identifier(&column.name)).collect();
         columns.push(self.keys());
@@ -229,7 +229,7 @@ impl ChunkQuery<'_> {
         format!("({behind} OR ({}))", same.collect::<Vec<_>>().join(" AND "))
     }
 
-    /// Returns the condition for rows behind a key. NULL comes last, because a comparison with it would be
+    /// Returns the condition for rows after a key. NULL comes last, because a comparison with it would be
     /// NULL.
     fn behind(&self, key: &ChunkKey) -> String {
         if let Some((schema, row)) = self.row_of(key) {

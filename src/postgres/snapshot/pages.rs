@@ -12,16 +12,16 @@ const PAGES_MAX: u32 = 8192;
 /// Fewest pages of a range, unless the table has fewer: a statement costs as much as some pages.
 const PAGES_MIN: u32 = 64;
 
-/// Approximate number of a table's ranges for each connection, because ranges take unequally long.
+/// Approximate number of a table's ranges for each connection, because ranges differ in duration.
 const RANGES_PER_CONNECTION: u32 = 4;
 
-/// The rows of a table that stand on these pages. In one snapshot each row stands on one page, so that each is in one of the
+/// The rows of a table on these pages. In one snapshot each row is on one page, so that each is in one of the
 /// ranges between which a table is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "(u32, Option<u32>)", into = "(u32, Option<u32>)")]
 pub(crate) struct PageRange {
     pub(crate) from: u32,
-    /// Behind the last page; without it, as far as the table goes.
+    /// The page after the last one; without it, the range reaches to the end of the table.
     pub(crate) to: Option<u32>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct PageRange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TableSize {
     pub(crate) pages: u32,
-    /// `pg_relation_filenode`; none of a table that others inherit from, a partitioned one too: its rows stand in several files.
+    /// `pg_relation_filenode`; none of a table that others inherit from, a partitioned one too: its rows are in several files.
     pub(crate) file: Option<u32>,
 }
 
@@ -93,7 +93,7 @@ select (pg_relation_size(c.oid) / current_setting('block_size')::bigint)::bigint
 from unnest($1::oid[]) with ordinality t(oid, place) left join pg_class c on c.oid = t.oid
 order by t.place";
 
-/// A partitioned table has what its partitions have.
+/// A partitioned table has the pages of its partitions.
 const ROWS: &str = "
 select coalesce((select sum(greatest(l.reltuples, 0)) from pg_partition_tree(t.oid) p join pg_class l on l.oid = p.relid where p.isleaf),
                 greatest(c.reltuples, 0), 0)::bigint
@@ -113,7 +113,7 @@ impl Sql {
         rows.iter().map(|row| row.try_get(0).map_err(|error| Error::sql(DOING, error))).collect()
     }
 
-    /// Reads the present size of each table; one that is gone has no pages.
+    /// Reads the present size of each table; a dropped one has no pages.
     ///
     /// # Errors
     /// When the query fails.

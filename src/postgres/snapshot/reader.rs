@@ -15,7 +15,7 @@ const IN_ORDER: &str = "SET synchronize_seqscans = off; SET max_parallel_workers
 
 const XMIN: &str = "SELECT pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())::pg_catalog.xid";
 
-/// Reads tables as they stood at one moment, row by row: nothing is collected.
+/// Reader of tables in one snapshot, row by row, without collecting them.
 #[derive(Debug)]
 pub(crate) struct SnapshotReader {
     connection: Connection,
@@ -37,10 +37,10 @@ pub(crate) enum SnapshotRow<'a> {
 }
 
 impl SnapshotReader {
-    /// Opens a session whose transaction sees what `snapshot` shows, or what is committed now.
+    /// Opens a session whose transaction has this snapshot, or one of the present.
     ///
     /// # Errors
-    /// When no connection can be made or the snapshot is gone.
+    /// When no connection can be established or the snapshot does not exist any more.
     pub(crate) async fn open(
         options: &Options,
         tls: &TlsSetup,
@@ -70,7 +70,7 @@ impl SnapshotReader {
         self.connection.use_role_names().await
     }
 
-    /// Reads the id of the reading transaction. A standby gives none, and Debezium sends 0 there.
+    /// Reads the id of the reading transaction. A standby assigns none, and Debezium sends 0 there.
     ///
     /// # Errors
     /// When the query fails.
@@ -106,7 +106,7 @@ impl SnapshotReader {
         self.connection.command("looking at a table", &look).await.map(drop)
     }
 
-    /// Exports what this session sees, so that others see the same.
+    /// Exports the snapshot of this session for other sessions.
     ///
     /// # Errors
     /// When the query fails.
@@ -117,7 +117,7 @@ impl SnapshotReader {
         name.ok_or_else(|| Error::Unexpected { message: "answer".to_owned(), doing: DOING })
     }
 
-    /// Starts reading a table; [`Self::next`] then gives its columns, its rows and its end.
+    /// Starts reading a table; [`Self::next`] then returns its columns, its rows and its end.
     ///
     /// # Errors
     /// When the connection breaks.

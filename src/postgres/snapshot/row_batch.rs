@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::pgoutput::{ColumnValue, Tuple};
 
-/// Rows of one table that were read, in one buffer: each is copied once, whatever its columns are.
+/// Rows of one table in one buffer: each is copied once, regardless of its columns.
 #[derive(Debug, Default)]
 pub(crate) struct RowBatch {
     bytes: Vec<u8>,
@@ -40,7 +40,7 @@ impl RowBatch {
         self.bytes.len()
     }
 
-    /// Returns a row as it was read; `None` behind the last.
+    /// Returns a row as it was read; `None` after the last.
     pub(crate) fn row(&self, index: usize) -> Option<Tuple<'_>> {
         let from = index.checked_mul(self.columns).filter(|_| index < self.rows)?;
         let values = self.values.get(from..from.checked_add(self.columns)?)?;
