@@ -25,7 +25,7 @@ static LOGS_JSON: OnceLock<bool> = OnceLock::new();
 pub(super) fn parse(command_line: Vec<OsString>) -> Result<Args, Exit> {
     let as_json = *AS_JSON.get_or_init(|| wants_json(command_line.iter().cloned()));
     Args::try_parse_from(command_line).map_err(|error| {
-        // Help and version are asked for.
+        // Help and version were requested.
         if !as_json || !error.use_stderr() {
             error.exit();
         }

@@ -107,7 +107,7 @@ fn asynchronously<T, E: Diagnose>(work: impl Future<Output = Result<T, E>>) -> R
             outcome = work => Some(outcome),
         }
     });
-    // A name that is being looked up, or a person who is asked, holds nothing up.
+    // A name that is being resolved, or a pending prompt, does not delay the end.
     runtime.shutdown_background();
     outcome.ok_or(Exit::Interrupted)?.map_err(|error| fail(&error))
 }

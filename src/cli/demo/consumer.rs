@@ -68,7 +68,7 @@ impl Consumer {
                         self.ready.cancel();
                     }
                 }
-                // What does not come is in the summary.
+                // Missing records are in the summary.
                 Some(Err(error)) => tracing::debug!(%error, "the consumer had trouble"),
             }
         }

@@ -14,7 +14,7 @@ const PUBLICATION: &str = include_str!("../../../sql/publication.sql");
 
 const APPLICATION: &str = "outboxd-demo";
 const OBJECT_IN_USE: &str = "55006";
-/// A walsender whose client is gone holds its slot until it notices.
+/// A walsender whose client has ended uses its slot until it detects that.
 const SLOT_ATTEMPT_COUNT_MAX: u32 = 50;
 const SLOT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -62,7 +62,7 @@ pub(super) async fn refuse_existing(sql: &Sql) -> Result<(), Error> {
     })
 }
 
-/// Drops what [`create`] and the relay made, and nothing else: a table of the user's in our schema keeps the schema.
+/// Drops the objects of [`create`] and of the relay, and nothing else: with a table of the user in it, the schema is not dropped.
 pub(super) async fn remove(sql: &Sql, names: &Names) -> Result<(), postgres::Error> {
     drop_slot(sql).await?;
     sql.execute("dropping the demo's tables", &drop_statements(names)).await

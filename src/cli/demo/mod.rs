@@ -6,7 +6,7 @@
 //! ```
 //!
 //! PostgreSQL is a throwaway server and Kafka librdkafka's in-process broker, unless the user's own are named; then
-//! everything made there is dropped at the end. The relay is the real one, with a real configuration.
+//! everything created there is dropped at the end. The relay is the real one, with a real configuration.
 
 mod consumer;
 mod database;
@@ -39,7 +39,7 @@ use play::Play;
 use screen::Screen;
 use servers::{Broker, Database};
 
-/// Logs would stand between the records; `OUTBOXD_LOG` brings them back.
+/// Log filter: lines between the records would disturb. `OUTBOXD_LOG` enables them.
 const LOG_FILTER: &str = "error";
 /// Longest time for which an abandoned fetch may delay the end.
 const ABANDONED_FETCH_TIME_MAX: Duration = Duration::from_millis(100);
@@ -75,7 +75,7 @@ async fn until_signalled(args: &DemoArgs) -> Result<Exit, Error> {
     let mut signals = Signals::install().map_err(|error| Error::io("catching signals", error))?;
     tokio::select! {
         biased;
-        // 1: an end that has come is the result, also beside a second signal.
+        // 1: a completed end is the result, also with a second signal.
         exit = with_servers(args, &stop) => exit,
         // 2: the second signal does not wait for it.
         () = signals.second(|| stop.cancel()) => {
@@ -87,7 +87,7 @@ async fn until_signalled(args: &DemoArgs) -> Result<Exit, Error> {
     }
 }
 
-/// Starts the servers, plays, and stops them again whatever came of it.
+/// Starts the servers, runs the demo, and stops them regardless of its outcome.
 async fn with_servers(args: &DemoArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let names = Names::new(args.postgres.is_some(), args.kafka.is_some());
     let Some(database) = Database::start(args.postgres.as_deref(), stop).await? else {

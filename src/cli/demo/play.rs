@@ -33,7 +33,7 @@ const ARRIVAL_TIME_MAX: Duration = Duration::from_secs(10);
 /// Time that the consumer may take to end: standard output may not be read any more.
 const CONSUMER_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Everything that is there before the play begins.
+/// Everything that exists before the demo begins.
 pub(super) struct Play<'a> {
     pub(super) args: &'a DemoArgs,
     pub(super) names: &'a Names,
@@ -175,7 +175,7 @@ async fn streaming(
 ) -> Result<bool, Error> {
     let mut state = status.subscribe();
     let streams = async {
-        // The sender lives as long as we look.
+        // The sender lives as long as this receiver.
         drop(state.wait_for(|state| state.phase == Phase::Streaming).await);
         ready.cancelled().await;
     };

@@ -35,7 +35,7 @@ impl Screen {
         }
     }
 
-    /// Shows a transaction of which no record may come.
+    /// Shows a transaction that must have no record.
     pub(super) fn rolled_back(&self, event_types: &str, order: i64, reason: &str) {
         let text = format!("rolled back: {event_types} of order {order} ({reason}), never sent");
         print_message(&show::style(self.colours_talk()).dim().yellow().apply_to(text).to_string());

@@ -43,7 +43,7 @@ impl Database {
         let bar = progress.0.clone();
         let fetch =
             spawn_blocking(move || throwaway::provide(Release::Newest, |major| report_fetching(&bar, major)));
-        // A fetch that is given up has made nothing but a part of a folder in the cache, which the next one removes.
+        // A cancelled fetch leaves only an incomplete folder in the cache, which the next one removes.
         let Some(fetched) = stop.run_until_cancelled(fetch).await else { return Ok(None) };
         fetched.map_err(|error| Error::io("looking for PostgreSQL", error))??;
         progress.starting();
@@ -79,7 +79,7 @@ pub(super) struct Broker {
 }
 
 impl Broker {
-    /// Starts a broker in this process, or takes the user's, and makes the topic.
+    /// Starts a broker in this process, or uses the user's, and creates the topic.
     pub(super) async fn start(servers: Option<&str>, topic: String) -> Result<Self, Error> {
         let Some(servers) = servers else { return Self::start_mock(topic) };
         let broker = Self { bootstrap_servers: servers.to_owned(), topic, mock: None };
@@ -147,7 +147,7 @@ fn admin_options() -> AdminOptions {
     AdminOptions::new().request_timeout(Some(ADMIN_TIMEOUT)).operation_timeout(Some(ADMIN_TIMEOUT))
 }
 
-/// A spinner on a terminal; gone when dropped. In a pipe only what takes long is reported.
+/// A spinner on a terminal, removed on drop. In a pipe only long actions are reported.
 #[derive(Debug)]
 struct Progress(ProgressBar);
 

@@ -1,4 +1,4 @@
-//! A small shop: which transaction comes next. No database here.
+//! A small shop, which chooses the next transaction. It uses no database.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ const REASONS: [&str; 3] = ["found it cheaper", "ordered twice", "changed my min
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Commit,
-    /// The reason, as the shop sees it.
+    /// The reason in the shop's terms.
     RollBack(&'static str),
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Event {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Transaction {
     pub(super) order: Order,
-    /// True if the order is made by it.
+    /// True if it creates the order.
     pub(super) is_new: bool,
     pub(super) events: Vec<Event>,
     pub(super) fate: Fate,

@@ -19,9 +19,9 @@ const KEY_COLUMNS: usize = 5;
 const LATENCY_COLUMNS: usize = 9;
 /// Columns of a header's value on a terminal: enough to distinguish two UUIDs.
 const HEADER_COLUMNS_MAX: usize = 9;
-/// Slower than this is worth a look.
+/// Latency from which a record is highlighted.
 const SLOW: Duration = Duration::from_millis(250);
-/// One order keeps its colour, so that the eye can follow it (256-colour palette).
+/// Colours of orders: all records of one order have the same (256-colour palette).
 const KEY_COLOURS: [u8; 8] = [39, 208, 78, 170, 220, 44, 204, 149];
 /// The header that the demo's configuration puts `event_type` into.
 pub(super) const TYPE_HEADER: &str = "eventType";

@@ -71,7 +71,7 @@ impl Book {
             counts.events_committed.saturating_add(u64::try_from(events).unwrap_or(u64::MAX));
     }
 
-    /// Forgets ids whose COMMIT failed: it is unknown whether their events will come.
+    /// Forgets ids whose COMMIT failed: it is unknown whether their events will be sent.
     pub(super) fn uncertain(&self, ids: &[String]) {
         let mut entries = self.lock();
         for id in ids {

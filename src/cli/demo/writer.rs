@@ -49,7 +49,7 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// When PostgreSQL refuses a statement or is gone.
+    /// When PostgreSQL refuses a statement or is down.
     pub(super) async fn run(mut self, rate: u32, stop: CancellationToken) -> Result<(), Error> {
         let mut ticks = interval(Duration::from_secs(1).checked_div(rate).unwrap_or(Duration::from_secs(1)));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -11,7 +11,7 @@ const PORT: u16 = 5432;
 /// The variable with the password of PostgreSQL.
 pub(in crate::cli) const PASSWORD: &str = "OUTBOXD_DATABASE_PASSWORD";
 
-/// One database of one server, and who we are there.
+/// One database of one server, and the login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli) struct Address {
     /// A name, an address, or the folder of a socket.
@@ -42,7 +42,7 @@ impl Diagnose for AddressError {
 }
 
 impl Address {
-    /// Reads `--postgres`: a URL or `key=value` pairs, as libpq takes them.
+    /// Reads `--postgres`: a URL or `key=value` pairs, as libpq reads them.
     pub(in crate::cli) fn parse(text: &str) -> Result<Self, AddressError> {
         let config: tokio_postgres::Config = text.parse().map_err(AddressError::Url)?;
         let host = match config.get_hosts().first() {

@@ -20,13 +20,13 @@ impl Answer {
     }
 }
 
-/// Asks on a terminal for a word, the name of what is destroyed: a `y` is typed too easily. Without a
+/// Prompts on a terminal for a word, the name of the object to destroy: a `y` is typed too easily. Without a
 /// terminal the answer is no.
 pub(in crate::cli) async fn confirmed(word: &str, yes: bool, doing: &str) -> Answer {
     ask(&format!("type {word} if you mean it: "), |line| line == word, yes, doing).await
 }
 
-/// Asks on a terminal whether to create something, which can be undone.
+/// Prompts on a terminal for the creation of an object, which can be undone.
 pub(in crate::cli) async fn agreed(question: &str, yes: bool, doing: &str) -> Answer {
     let is_yes = |line: &str| ["y", "yes"].contains(&line.to_ascii_lowercase().as_str());
     ask(&format!("{question} [y/N] "), is_yes, yes, doing).await

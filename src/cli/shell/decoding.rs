@@ -1,4 +1,4 @@
-//! Reads records on a thread, and asks the schema registries for what it takes.
+//! Reads records on a thread, and requests their schemas from the registries.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use crate::connect::converter::registered::{SchemaId, Side, WrittenSchema};
 use crate::error::{Diagnose, Diagnosis, Exit, chain};
 use crate::registry::{Error, Registries, Schemas, Written};
 
-/// One thread asks, and waits for the answer.
+/// Maximum number of pending questions: one thread asks, and waits for the answer.
 const QUESTIONS_MAX: usize = 1;
 
-/// Time after which a missing schema is requested again, by commands that run for long.
+/// Time after which long-running commands request a missing schema again.
 const ABSENT_FOR: Duration = Duration::from_secs(5);
 
 /// Treatment of a record whose schema the registry does not return.
@@ -76,10 +76,10 @@ pub(in crate::cli) async fn run<T: Send + 'static>(
     loop {
         tokio::select! {
             biased;
-            // Behind its last question nothing is asked.
+            // After its last question there are no further ones.
             outcome = &mut working => return outcome,
             Some(Question { side, id, answer }) = questions.recv() => {
-                // It may be gone by then.
+                // The receiver may be dropped by then.
                 answer.send(registries.schema(side, id).await).ok();
             }
         }

@@ -22,7 +22,7 @@ pub(in crate::cli) const TIMES: [&str; 14] = [
 pub(in crate::cli) const FLAGS: [&str; 8] =
     ["sent", "published", "processed", "dispatched", "delivered", "issent", "ispublished", "isprocessed"];
 
-/// Names of columns with a word or a number whose meaning only the program knows.
+/// Names of columns with states whose meaning is defined by the program.
 pub(in crate::cli) const STATES: [&str; 2] = ["status", "state"];
 
 /// Reports whether the condition of a partial index, as PostgreSQL prints it, names the column. A poller that reads its unsent rows by

@@ -60,7 +60,7 @@ impl Progress {
         self.0.finish_and_clear();
     }
 
-    /// Shows the bar again after an end: a finished bar is invisible, and its clock stands.
+    /// Shows the bar again after an end: a finished bar is invisible, and its clock is stopped.
     fn appear(&self) {
         if self.0.is_finished() {
             self.0.reset();

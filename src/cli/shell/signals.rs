@@ -2,7 +2,7 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM and SIGINT: the first asks for a drain, the second aborts it.
+/// SIGTERM and SIGINT: the first requests a drain, the second aborts it.
 #[derive(Debug)]
 pub(in crate::cli) struct Signals {
     terminate: Signal,

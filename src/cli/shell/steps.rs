@@ -1,4 +1,4 @@
-//! Statements that a command proposes, each with what takes it back: shown, printed as a script, or run.
+//! Statements that a command proposes, each with its undo statement: shown, printed as a script, or run.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const NO_RIGHT: &str = "42501";
 /// One statement, or one request to another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli) struct Step {
-    /// Object or action in words for a person: `publication "orders"`.
+    /// Object or action for a message: `publication "orders"`.
     pub(in crate::cli) what: String,
     /// Statement without the semicolon at its end.
     pub(in crate::cli) sql: String,
@@ -79,7 +79,7 @@ impl Diagnose for StepError {
     }
 }
 
-/// Returns the steps for a person: what exists already in one line, the others with what undoes them.
+/// Returns the steps as text: existing objects in one line, the others with their undo statements.
 pub(in crate::cli) fn shown(steps: &[Step]) -> String {
     let mut text = String::new();
     for Step { what, sql, undo, done, is_request } in steps {

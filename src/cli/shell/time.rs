@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// No server is asked more often than this.
+/// Minimum interval of queries to a server.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 
 /// Parses a time of the command line, in milliseconds since 1970: a date, a date with a time of day, or a

@@ -96,7 +96,7 @@ pub(in crate::cli) async fn telling<T>(
             outcome = &mut work => return outcome,
             () = sleep(PATIENCE) => {}
         }
-        // Who cannot be asked is no reason to give the work up.
+        // A server that cannot be queried for the reason does not end the work.
         if other.is_none() {
             other = open(server, APPLICATION).await.ok();
         }

@@ -8,7 +8,7 @@ use crate::relay::{CleanupObstacle, OnlyCopies};
 use crate::wal::Lsn;
 use crate::{kafka, postgres, relay};
 
-/// Reasons why nothing, or not everything, was taken away.
+/// Reasons why no rows, or not all, were deleted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CleanupError {
     #[error(transparent)]

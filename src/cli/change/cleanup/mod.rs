@@ -1,4 +1,4 @@
-//! `outboxd cleanup`: takes rows away that are proven to be sent. Without `--execute` it only counts them.
+//! `outboxd cleanup`: deletes rows that are proven to be sent. Without `--execute` it only counts them.
 
 mod args;
 mod error;
@@ -97,7 +97,7 @@ async fn work(args: &CleanupArgs, progress: &Progress, done: &mut Done) -> Resul
     }
     partitions::make(&sql, &options, &trees, args.execute, &mut done.steps).await?;
     if args.execute {
-        // With those that were made.
+        // With the new ones.
         trees = partitions::trees(&sql, &options, &tables).await?;
     }
     let horizon = proof::horizon(&sql, &parts, args.wait, progress).await?;

@@ -9,7 +9,7 @@ use crate::relay::{RelayParts, is_captured};
 
 /// Action on a partition, done or planned.
 pub(super) struct Step {
-    /// One word from a fixed set.
+    /// One of a fixed set of words.
     action: &'static str,
     /// Name of the partition, or of the outbox.
     table: String,
@@ -24,7 +24,7 @@ impl Step {
         Self { action, table, rows: None, reason: None, file: None }
     }
 
-    /// Returns the text for a person.
+    /// Returns the text form.
     pub(super) fn text(&self) -> String {
         let Self { action, table, rows, reason, file } = self;
         let rows = rows.map(|rows| format!(" with {rows} rows")).unwrap_or_default();

@@ -59,7 +59,7 @@ pub(super) async fn horizon(
         progress.waiting(&format!("waiting until slot {slot} has confirmed {}", horizon.lsn));
         sleep(INTERVAL).await;
     };
-    // The publication may have lost them before the horizon was taken.
+    // The publication may have lost them before the horizon was read.
     tables(sql, parts).await?;
     let Some(topic) = parts.relay.position.topic.clone() else { return Ok(horizon) };
     let kept = stored_position(Arc::clone(parts), POSITION_PATIENCE).await;

@@ -20,7 +20,7 @@ pub(super) fn export(args: &ExportArgs, context: &Context) -> Result<Exit, DlqEr
         None => Box::new(BufWriter::new(io::stdout())),
     };
     match write_all(args, context, &mut out) {
-        // A reader who has left is no reason to fail.
+        // A closed pipe is no failure.
         Err(DlqError::Stdout(error)) if args.output.is_none() && error.kind() == ErrorKind::BrokenPipe => {
             Ok(Exit::Ok)
         }

@@ -22,7 +22,7 @@ pub(super) struct Letter {
     pub(super) contents: Contents,
     pub(super) replays: u32,
     pub(super) digest: Digest,
-    /// True if the filters take it.
+    /// True if the filters accept it.
     pub(super) selected: bool,
     pub(super) outcome: Option<Outcome>,
 }
@@ -37,7 +37,7 @@ pub(super) struct Cause {
     pub(super) exception: Option<String>,
 }
 
-/// A record, borrowed from whatever owns it.
+/// A borrowed record.
 #[derive(Debug)]
 pub(super) struct RecordView<'r> {
     pub(super) timestamp_ms: Option<i64>,
@@ -56,7 +56,7 @@ impl RecordView<'_> {
         replay_count(self.headers.iter().copied())
     }
 
-    /// Returns the digest, which is the same for the same record, and for no other.
+    /// Returns the digest, which identifies the record.
     pub(super) fn digest(&self) -> Digest {
         let mut hash = Sha256::new();
         hash.update(self.timestamp_ms.unwrap_or(-1).to_be_bytes());

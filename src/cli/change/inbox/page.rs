@@ -67,7 +67,7 @@ struct Texts {
 }
 
 impl Shown {
-    /// Makes the page of an event. `value` is given when values are wanted.
+    /// Makes the page of an event, with its `value` if values are requested.
     pub(super) fn new(event: &Parked, value: Option<&Option<Vec<u8>>>) -> Self {
         let bytes = value.map(Option::as_deref);
         let headers = || event.event.headers.iter();

@@ -6,7 +6,7 @@ use crate::cli::shell::text::{clean, columns};
 use crate::cli::shell::time;
 use crate::postgres::Error;
 
-/// Each parked event has one reason. Those without an attempt wait behind another event of their key, or are due.
+/// Each parked event has one reason. Those without an attempt wait for another event of their key, or are due.
 const SELECT: &str = "SELECT held.consumer, held.topic, held.partition, held.consumer_group, held.epoch, held.next_offset, \
      count(parked.\"offset\"), count(*) FILTER (WHERE parked.is_dead), \
      count(*) FILTER (WHERE NOT parked.is_dead AND parked.number > coalesce(sequence.next, parked.number - 1)), \
@@ -42,7 +42,7 @@ pub(super) struct Partition {
     pub(super) consumer: String,
     pub(super) topic: String,
     pub(super) partition: i32,
-    /// The consumer group that took the partition last.
+    /// The consumer group that acquired the partition last.
     pub(super) group: Option<String>,
     pub(super) epoch: i64,
     pub(super) next_offset: Option<i64>,

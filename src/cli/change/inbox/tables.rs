@@ -27,7 +27,7 @@ const HAS_VERSION: &str = "SELECT to_regclass('inbox_version') IS NOT NULL";
 const FIND_VERSION: &str = "SELECT max(version) FROM inbox_version";
 const CONSUMERS: &str = "SELECT DISTINCT consumer FROM inbox_partition ORDER BY consumer";
 
-/// A session that sees the inbox's tables of one schema, and PostgreSQL's own objects before them.
+/// A session whose `search_path` has PostgreSQL's own objects, and then the inbox's tables of one schema.
 pub(super) struct Tables {
     sql: Sql,
     pub(super) schema: String,

@@ -64,7 +64,7 @@ pub(super) enum InitError {
 }
 
 impl InitError {
-    /// Returns the error with the statement that lets this role read the table, if the server has refused the reading.
+    /// Returns the error with the statement that grants SELECT to this role, if the server has refused to read the table.
     pub(super) fn or_grant(self, tables: &[TableFacts], role: &str) -> Self {
         match self {
             Self::Postgres(error) => {

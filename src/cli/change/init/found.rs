@@ -10,7 +10,7 @@ pub(super) struct Found {
     pub(super) shape: Shape,
 }
 
-/// Searches for the outbox; `None` when no table looks like one.
+/// Searches for the outbox; `None` if no table resembles one.
 pub(super) async fn find(
     sql: &Sql,
     database: &str,

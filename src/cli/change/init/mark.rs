@@ -16,7 +16,7 @@ pub(in crate::cli) enum Mark {
     Time(String),
     /// A boolean or a number; false or 0 until then.
     Flag { column: String, is_number: bool },
-    /// A word or number, of which only the program knows the meaning.
+    /// A state whose meaning is defined by the program.
     State(String),
     /// None: rows that were sent are deleted.
     Deletes,
@@ -25,7 +25,7 @@ pub(in crate::cli) enum Mark {
 /// Number of rows that a program has not marked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Unmarked {
-    /// Number of rows; one more than [`ROWS_MAX`] stands for more than that.
+    /// Number of rows; one more than [`ROWS_MAX`] means more than that.
     Rows(i64),
     /// Rows by the value of the column, the most frequent first.
     States(Vec<(String, i64)>),
@@ -114,7 +114,7 @@ impl Mark {
 }
 
 impl Unmarked {
-    /// Returns the number in words.
+    /// Returns the number as text.
     pub(super) fn told(&self) -> String {
         match self {
             Self::Rows(1) => "1 row is not marked".to_owned(),

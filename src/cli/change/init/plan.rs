@@ -24,7 +24,7 @@ pub(super) type Written = Option<Vec<(String, String)>>;
 pub(super) struct Plan {
     pub(super) parts: Arc<RelayParts>,
     pub(super) what: What,
-    /// Number of existing rows; more than [`ROWS_MAX`] stands for more than that.
+    /// Number of existing rows; more than [`ROWS_MAX`] means more than that.
     pub(super) rows: i64,
     pub(super) slot: SlotBefore,
     pub(super) steps: Vec<Step>,

@@ -14,7 +14,7 @@ use crate::postgres::SnapshotMode;
 /// The shape of Spring Modulith's event publications.
 const MODULITH: &str = "modulith";
 
-/// Returns the report of what was found and what would be created, for a person.
+/// Returns the report of existing and missing objects, as text.
 pub(super) fn lines(plan: &Plan, given: &Given, into: &str) -> String {
     let mut text = match &plan.what {
         What::Outbox(outbox) => of_outbox(plan, outbox) + &warnings(plan, outbox, into),
@@ -143,7 +143,7 @@ fn warnings(plan: &Plan, outbox: &Outbox, into: &str) -> String {
     text
 }
 
-/// Names the other columns that may be the mark: only the program knows by which one it reads its rows.
+/// Names the other columns that may be the mark: the program determines which one it reads by.
 fn or_others(others: &[String]) -> String {
     if others.is_empty() {
         return String::new();

@@ -63,7 +63,7 @@ pub(super) async fn with_existing(
     parts: &Arc<RelayParts>,
     wanted: BTreeSet<String>,
 ) -> Result<Topics, InitError> {
-    // The brokers are also asked when no topic is known yet: it shows that they can be reached.
+    // The request is also sent when no topic is known yet: it shows that the brokers can be reached.
     let admin = Admin::new(&parts.kafka)?;
     let _notice = Notice::of_kafka(&Progress::hidden(), &parts.kafka);
     let asking = spawn_blocking(move || admin.cluster(PATIENCE));

@@ -15,7 +15,7 @@ pub(super) enum LastRun {
     Ended,
     /// The same, but the position of the slot is older: a server that crashed loses the last confirmation.
     Forgotten,
-    /// Killed or failed: it may have sent events behind the slot and its stored offset.
+    /// Killed or failed: it may have sent events after the slot's position and its stored offset.
     Broken,
     /// No stored position, or another program has read the slot since.
     Unknown,

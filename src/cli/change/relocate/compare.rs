@@ -8,7 +8,7 @@ use crate::cli::shell::progress::Progress;
 use crate::connect::event_id::plain_id;
 use crate::verification::RowName;
 
-/// More rows than this are not kept in memory.
+/// Maximum number of rows in memory.
 const ROWS_MAX: usize = 5_000_000;
 
 /// Rows beside records.
@@ -26,7 +26,7 @@ pub(super) struct Comparison {
     pub(super) unsent: Vec<String>,
     /// Number of these with a record that differs from theirs in its headers only.
     pub(super) other_headers: usize,
-    /// Ids of rows that are there more than once.
+    /// Ids of rows that exist more than once.
     pub(super) twice: Vec<String>,
     /// Rows without an id, which are in none of the lists.
     pub(super) without_id: WithoutId,

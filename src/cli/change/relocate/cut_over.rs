@@ -24,7 +24,7 @@ pub(super) const TABLE: &str = "outboxd_moved";
 /// The first line of a file that we have written.
 const MADE: &str = "# written by outboxd move cut-over, for one start";
 
-/// Number of ids that are written at once.
+/// Number of ids in one write.
 const BATCH: usize = 10_000;
 
 /// Time that the brokers may take to report whether a slot of this name was read before.
@@ -135,7 +135,7 @@ pub(super) enum SendOrder {
     Begins,
 }
 
-/// Returns the order. The server knows that of the commits only with `track_commit_timestamp=on`.
+/// Returns the order. The server has that of the commits only with `track_commit_timestamp=on`.
 pub(super) async fn order(site: &Site, column: Option<&str>) -> Result<SendOrder, Error> {
     Ok(match column {
         Some(column) => SendOrder::Column(column.to_owned()),

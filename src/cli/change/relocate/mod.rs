@@ -1,6 +1,6 @@
 //! `outboxd move plan | cut-over | verify`: to another cluster or a new major version, and after a lost slot.
 //!
-//! LSNs do not survive such a move, and a new slot knows nothing of what was sent. What does survive is what a row's record is made of.
+//! LSNs do not survive such a move, and a new slot has no information about sent rows. The contents of a row's record do survive.
 //! So the rows of the table are compared with the records in their topics, as `outboxd verify` does. The ids of rows that are in Kafka
 //! are kept in a table, and the first start sends by its snapshot every row that is not in it, and then what its slot brings: whatever
 //! was written in between is in one of the two.

@@ -1,4 +1,4 @@
-//! The rights that a cut-over needs, asked for before the first step that cannot be taken back.
+//! The privileges for a cut-over, checked before the first step that cannot be undone.
 
 use postgres_protocol::escape::escape_identifier;
 

@@ -63,8 +63,8 @@ impl Site {
         self.parts.postgres.slot.name.as_str()
     }
 
-    /// Returns everything that keeps the cut-over from being made, first what must be right before a slot is dropped: that cannot be
-    /// taken back.
+    /// Returns all obstacles of the cut-over, first those that must be removed before a slot is dropped, which cannot be
+    /// undone.
     pub(super) fn obstacles(&self) -> Vec<MoveError> {
         let right = self.missing_right.clone();
         let right =

@@ -36,7 +36,7 @@ pub(super) struct Changes {
 }
 
 /// Query of the changes. The messages of pgoutput begin with a character for their type; a Begin has its time
-/// behind the LSN. Peeking moves nothing.
+/// after the LSN. Peeking does not advance the slot.
 const PEEK: &str = "
 with seen as (
   select chr(get_byte(data, 0)) as kind, data
@@ -79,7 +79,7 @@ impl Loss {
 async fn peek(sql: &Sql, slot: &str, publication: &str, to: Option<Lsn>) -> Result<Changes, Error> {
     const DOING: &str = "counting what the slot has not sent";
     let to = to.map(|lsn| lsn.to_string());
-    // A list of names, which the server folds to small letters where they are not quoted.
+    // A list of names, which the server converts to lower case unless they are quoted.
     let publications = escape_identifier(publication);
     let rows = sql.query(DOING, PEEK, &[&slot, &to, &CHANGES_MAX, &publications]).await?;
     let row = rows.first().ok_or(Error::Unexpected { message: "empty answer".to_owned(), doing: DOING })?;

@@ -18,7 +18,7 @@ pub(super) async fn ls(args: &LsArgs) -> Result<Exit, SlotError> {
     let sql = open(&options.server, APPLICATION).await?;
     let mut slots = Vec::new();
     for name in sql.slot_names().await? {
-        // It may be gone by now.
+        // It may have been dropped by now.
         slots.extend(sql.slot_named(&name).await?.map(|facts| Direct::of(name, &facts, None)));
     }
     if args.json {

@@ -45,7 +45,7 @@ struct Target {
 impl Target {
     async fn open(args: &TargetArgs) -> Result<Self, SlotError> {
         let options = options(&args.config.sources())?;
-        // Before a server is asked: there cannot be one of another name.
+        // Before a query: no slot can have another name.
         let name =
             args.slot.clone().map_or_else(|| Ok(options.slot.name.clone()), SlotName::new)?.to_string();
         let sql = open(&options.server, APPLICATION).await?;

@@ -89,7 +89,7 @@ fn report(as_json: bool, slot: &str, loss: &Loss, done: bool, text: &str) {
     }
 }
 
-/// Returns what would be lost, in words.
+/// Returns a description of the loss.
 fn loss_text(slot: &str, is_own: bool, loss: &Loss) -> String {
     let range = format!("{} to {}", loss.from.as_deref().unwrap_or("its begin"), loss.to);
     let bytes = loss.bytes.map_or_else(|| "WAL".to_owned(), |bytes| format!("{} of WAL", HumanBytes(bytes)));

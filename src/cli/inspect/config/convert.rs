@@ -114,7 +114,7 @@ fn escape(c: char, special: bool, line: &mut String) {
         '\t' => line.push_str("\\t"),
         '\u{c}' => line.push_str("\\f"),
         ' '..='~' if special => line.extend(['\\', c]),
-        // Java takes a file for ISO 8859-1. What has no escape of its own stands in UTF-8, as Quarkus and outboxd read it.
+        // Java reads a file as ISO 8859-1. Characters without an escape are written in UTF-8, as Quarkus and outboxd read them.
         '\0'..='\u{1f}' | '\u{7f}'..='\u{ffff}' => line.push_str(&format!("\\u{:04x}", u32::from(c))),
         _ => line.push(c),
     }

@@ -1,4 +1,4 @@
-//! `outboxd config show | convert`: the configuration that is in force, and the same in another form. No server is asked.
+//! `outboxd config show | convert`: the effective configuration, and the same in another format. No server is contacted.
 
 mod args;
 mod convert;
@@ -42,6 +42,6 @@ pub(in crate::cli) fn config(args: &ConfigCommandArgs) -> Exit {
         }
         ConfigCommand::Convert(_) => ConfigError::of(config.problems),
     };
-    // Last, where it is seen.
+    // Last, where it is visible.
     error.map_or(Exit::Ok, |error| fail(&error))
 }

@@ -1,4 +1,4 @@
-//! `outboxd explain`: the way of one event, from its row to those who have read it. It changes nothing.
+//! `outboxd explain`: the path of one event, from its row to its consumer groups. It changes nothing.
 //!
 //! ```text
 //! wanted ─▶ rows (PostgreSQL: row, slot) ─▶ records (Kafka: topics, dead letters) ─▶ groups ─▶ story ─▶ report

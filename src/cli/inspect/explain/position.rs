@@ -28,7 +28,7 @@ impl Position {
         Some(Self { system: system.to_owned(), commit_lsn: lsn.to_string(), change_lsn, event, lsn })
     }
 
-    /// Returns the text for people.
+    /// Returns the text form.
     pub(super) fn text(&self) -> String {
         match &self.change_lsn {
             Some(change_lsn) => format!("commit {} change {change_lsn}", self.commit_lsn),

@@ -40,7 +40,7 @@ pub(super) struct Records {
     pub(super) dead_letters: Vec<FoundRecord>,
     /// Number of records that were read.
     pub(super) searched: u64,
-    /// True if more were found than are kept.
+    /// True if more were found than are stored.
     pub(super) more: bool,
     /// Number of the others that could not be read: they may match.
     pub(super) unread: u64,
@@ -58,7 +58,7 @@ pub(super) struct FoundRecord {
     pub(super) offset: i64,
     /// Timestamp in milliseconds since 1970.
     pub(super) timestamp_ms: Option<i64>,
-    /// True if the broker set that when it took the record (`message.timestamp.type=LogAppendTime`).
+    /// True if the broker set it when it appended the record (`message.timestamp.type=LogAppendTime`).
     pub(super) is_time_of_arrival: bool,
     pub(super) event_id: Option<String>,
     pub(super) position: Option<Position>,
@@ -69,7 +69,7 @@ pub(super) struct FoundRecord {
     /// True if topic, key and value are those of the row with its id, or of a dead letter of that row. None without such a row.
     #[serde(skip_serializing_if = "is_unless_false")]
     pub(super) is_of_row: Option<bool>,
-    /// A dead letter that has no record which can be sent again: the columns of a row that made none, or no value.
+    /// True for a dead letter without a record that can be sent again: the columns of a row, or no value.
     #[serde(skip)]
     pub(super) lacks_record: bool,
 }

@@ -10,13 +10,13 @@ use crate::cli::shell::time;
 /// Most rows and records with a line; `--json` has up to a thousand.
 const LINES_MAX: usize = 20;
 
-/// Most dead letters that are named in a command.
+/// Maximum number of dead letters in a command.
 const LETTERS_MAX: usize = 5;
 
 /// The name of a record that has the id of the row, and another topic, key, value or header.
 const OTHER: &str = "same id";
 
-/// Returns the report, for a person.
+/// Returns the report as text.
 pub(super) fn lines(story: &Story) -> String {
     let mut lines = vec![story.wanted.text.clone()];
     let mut field = |name: &str, text: String| lines.push(format!("  {name:<9} {text}"));

@@ -32,7 +32,7 @@ pub(super) struct Database {
     pub(super) next_start: Option<(String, Option<String>)>,
     /// The reasons why rows of some tables could not be read.
     pub(super) unread: Vec<String>,
-    /// Tables whose rows have no key to look for.
+    /// Tables whose rows have no key.
     pub(super) keyless: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct FoundRow {
     pub(super) transaction: String,
     /// Its commit time; only with `track_commit_timestamp=on`.
     pub(super) committed: Option<String>,
-    /// True if the server keeps commit times.
+    /// True if the server stores commit times.
     #[serde(skip)]
     pub(super) keeps_commit_times: bool,
     /// Value that decides its topic.

@@ -11,7 +11,7 @@ const MARGIN: Duration = Duration::from_secs(3_600);
 
 /// Returns the time before which no record of one event can have been written, in milliseconds since 1970:
 /// from its row's commit, or an id that begins with the time (UUID version 7). A key may have older events
-/// whose rows are gone.
+/// whose rows were deleted.
 pub(super) fn guess(wanted: &Wanted, rows: &[FoundRow]) -> Option<i64> {
     let is_id = |row: &FoundRow| row.id.as_deref().is_some_and(|id| wanted.texts().contains(&id));
     if !wanted.id || (wanted.key && !rows.iter().any(is_id)) {
@@ -21,7 +21,7 @@ pub(super) fn guess(wanted: &Wanted, rows: &[FoundRow]) -> Option<i64> {
     let first = commits.and_then(|commits| commits.into_iter().min()).or_else(|| time_of(&wanted.text))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
     let margin = i64::try_from(MARGIN.as_millis()).unwrap_or(i64::MAX);
-    // Brokers answer nothing for a time that is to come.
+    // Brokers return no offset for a time in the future.
     (i128::from(first) <= i128::try_from(now).unwrap_or(i128::MAX)).then(|| first.saturating_sub(margin))
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Passed {
 pub(super) enum Standing {
     /// In Kafka.
     Arrived,
-    /// In the dead-letter topic alone.
+    /// Only in the dead-letter topic.
     DeadLetter,
     /// No slot: it will not be sent.
     NoSlot,
@@ -48,9 +48,9 @@ pub(super) enum Standing {
     SlotLost,
     /// The slot is not read.
     NobodyReads,
-    /// The slot has not come to the end of the WAL: it may still come.
+    /// The slot has not reached the end of the WAL: the event may still be sent.
     OnTheWay,
-    /// The slot is past it, and no record is there.
+    /// The slot is past it, and there is no record.
     Missing,
     /// No record was found, but some could not be read.
     Unread,
@@ -129,7 +129,7 @@ impl Story {
         !self.records.more && changes.clone().next().is_some() && !changes.any(is_told)
     }
 
-    /// Returns the last record of a key whose row is gone, when it is no delete.
+    /// Returns the last record of a key whose row was deleted, if it is no delete.
     pub(super) fn not_deleted(&self) -> Option<&FoundRecord> {
         let is_known = self.rows.is_empty() && self.unread.is_empty() && !self.records.more;
         let last = |record: &&FoundRecord| {

@@ -26,7 +26,7 @@ pub(in crate::cli) struct Direct {
     pub(in crate::cli) server: String,
     /// WAL that is not confirmed.
     pub(in crate::cli) lag_bytes: Option<u64>,
-    /// WAL that the slot keeps on the server's disk.
+    /// WAL that the slot retains on the server's disk.
     pub(in crate::cli) retained_bytes: u64,
     pub(in crate::cli) safe_wal_bytes: Option<i64>,
     pub(in crate::cli) wal_status: Option<String>,
@@ -36,7 +36,7 @@ pub(in crate::cli) struct Direct {
     /// operator has not acted yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::cli) stopped: Option<String>,
-    /// Known from the second look on.
+    /// Known from the second query on.
     pub(in crate::cli) wal_bytes_per_second: Option<u64>,
     pub(in crate::cli) runway: Runway,
     /// Fix, if something must be done.

@@ -44,7 +44,7 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Exit {
             }
             seen => seen?,
         };
-        // How fast PostgreSQL writes is known from the second look on.
+        // The rate of WAL is known from the second query on.
         if matches!(&seen, Seen::Database(direct) if direct.runway == Runway::Measuring) {
             time::sleep(MEASURING).await;
             seen = look.once().await?;

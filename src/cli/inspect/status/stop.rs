@@ -48,7 +48,7 @@ pub(super) async fn without_slot(slot: String, config: &ConfigArgs) -> StatusErr
 async fn find(direct: &Direct, parts: Arc<RelayParts>) -> Result<Option<(String, Option<String>)>, String> {
     let kept = stored_position(Arc::clone(&parts), PATIENCE).await.map_err(|error| chain(&error))?;
     let Some(kept) = kept.filter(|kept| kept.phase == Phase::Streaming) else { return Ok(None) };
-    // A database that was made again under its name is begun with like any other.
+    // A database that was created again under its name is a new one.
     if kept.is_of_dropped(database(&parts).await.map_err(|error| chain(&error))?) {
         return Ok(None);
     }

@@ -10,7 +10,7 @@ use crate::telemetry::{Age, Lag, Overview, Part, Problem};
 /// Most topics with a line; `--json` has all.
 const TOPIC_LINES_MAX: usize = 10;
 
-/// Returns the state, for a person, without control characters from elsewhere.
+/// Returns the state as text, with external control characters escaped.
 pub(super) fn lines(seen: &Seen) -> String {
     let lines = match seen {
         Seen::Process(_, overview) => of_process(overview),
@@ -27,7 +27,7 @@ pub(in crate::cli) fn of_process(seen: &Overview) -> Vec<String> {
     let mut field = |name: &str, text: String| lines.push(format!("  {name:<9} {text}"));
     field("source", format!("{} / {tables}, slot {}", source.database, source.slot));
     if seen.state.is_standby() {
-        // It asks PostgreSQL who has the slot, and nothing else.
+        // It only queries PostgreSQL for the slot's reader.
         field("lag", "the instance that has the slot reports it, and the slot's runway".to_owned());
     } else {
         field("lag", lag(&seen.lag));

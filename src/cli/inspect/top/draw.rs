@@ -44,7 +44,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, seen: &[Seen], selected: usize) {
 fn instances(seen: &[Seen], selected: usize, width: u16) -> Table<'static> {
     let is_narrow = width < NARROW;
     let share = if is_narrow { usize::from(width) / 2 } else { usize::from(width) * 3 / 10 };
-    // The blanks between the columns are taken from each.
+    // Each column is reduced by its separator.
     let names = names(seen, share.saturating_sub(2));
     // What a narrow screen has no room for is among the details.
     let chosen = |cells: [String; 6]| {

@@ -102,7 +102,7 @@ async fn show(terminal: &mut DefaultTerminal, args: &TopArgs) -> Result<(), TopE
     }
 }
 
-/// Requests all instances at once: one that is away does not delay the others.
+/// Requests all instances in parallel: one that is down does not delay the others.
 async fn ask(instances: &[Instance]) -> Vec<Seen> {
     let mut asking = JoinSet::new();
     for (number, instance) in instances.iter().cloned().enumerate() {

@@ -12,7 +12,7 @@ const FAILOVER_VERSION_NUM: i32 = 170_000;
 /// Size of the remaining WAL, in bytes, below which the slot may be lost at any time.
 const SAFE_WAL_MIN_BYTES: i64 = 256 << 20;
 
-/// Returns the checks of the slot, in the order in which a start would make them.
+/// Returns the checks of the slot, in the order of a start.
 pub(super) fn slot(
     options: &SlotOptions,
     facts: Option<&SlotFacts>,

@@ -246,7 +246,7 @@ pub(super) fn nullable(outbox: &Outbox) -> Vec<Check> {
     told.collect()
 }
 
-/// Makes the check of columns that look like the mark of a program that polls the table. They remain after
+/// Makes the check of columns that suggest that a program polls the table. They remain after
 /// its removal.
 pub(super) fn polled(outbox: &Outbox, index_conditions: &[String]) -> Option<Check> {
     let typed = outbox.columns.iter().map(|column| (column.name.clone(), type_name(&column.kind)));

@@ -1,4 +1,4 @@
-//! Columns of a table that show when a row was written, and in which order rows come.
+//! Columns of a table with the time at which a row was written, and the order of rows.
 
 use postgres_protocol::escape::escape_identifier;
 
@@ -30,7 +30,7 @@ pub(super) struct TimeColumn {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TimeKind {
-    /// `timestamp`: UTC, as Debezium takes it.
+    /// `timestamp`: UTC, as Debezium reads it.
     Timestamp,
     TimestampTz,
     /// `bigint`: milliseconds since 1970.

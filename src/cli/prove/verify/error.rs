@@ -20,7 +20,7 @@ pub(in crate::cli) enum VerifyError {
     Registry(#[from] registry::Error),
     #[error(transparent)]
     Decoding(#[from] DecodingError),
-    /// The command line asks for what cannot be.
+    /// The command line has an impossible combination.
     #[error("{problem}")]
     Usage { problem: String, fix: String },
     /// The outbox is logical messages alone.

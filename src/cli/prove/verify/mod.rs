@@ -6,7 +6,7 @@
 //!                                 └──── one range of identities at a time ──────┘
 //! ```
 //!
-//! What a row's record should be is made by the parts that `run` uses: the router, the converters, the registry. The
+//! The expected record of a row is made by the parts that `run` uses: the router, the converters, the registry. The
 //! comparison itself is [`crate::verification`]. Tables whose changes are sent are looked at by [`latest`].
 
 mod clock;

@@ -112,14 +112,14 @@ impl Plan {
         self.window == Window::default() && self.share.is_none()
     }
 
-    /// Returns the approximate number of rows, as far as the server knows it without counting.
+    /// Returns the server's estimate of the number of rows.
     pub(super) async fn estimate(&self, sql: &Sql) -> Option<u64> {
         let tables = self.tables.iter().map(|table| &table.facts);
         estimate(sql, tables).await.filter(|_| self.window == Window::default())
     }
 }
 
-/// Returns the approximate number of rows of tables, as far as the server knows it without counting.
+/// Returns the server's estimate of the number of rows of tables.
 pub(super) async fn estimate(sql: &Sql, tables: impl Iterator<Item = &TableFacts>) -> Option<u64> {
     const ROWS: &str = "
         select sum(greatest(c.reltuples, 0))::bigint from pg_class c

@@ -9,7 +9,7 @@ use crate::cli::shell::progress::Progress;
 use crate::verification::{Deletion, Finding, Problem, RowName, Severity};
 use crate::wal::Oid;
 
-/// Most findings that are printed for people.
+/// Maximum number of findings that are printed as text.
 const LISTED_MAX: usize = 100;
 
 /// Names by number.
@@ -25,7 +25,7 @@ pub(super) struct Names {
     pub(super) fields: HashMap<u32, String>,
 }
 
-/// Prints findings: as JSON as they come, for people the worst first.
+/// Printer of findings: as JSON in their order, as text the worst first.
 #[derive(Debug)]
 pub(super) struct Report {
     names: Names,
@@ -45,7 +45,7 @@ impl Report {
         report
     }
 
-    /// Prints a finding, or keeps its line.
+    /// Prints a finding, or stores its line.
     pub(super) fn report(&mut self, finding: &Finding) {
         let first = self.told == 0;
         self.told = self.told.saturating_add(1);

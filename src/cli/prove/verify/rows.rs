@@ -1,4 +1,4 @@
-//! Reads the rows, and makes of each what its record should be: with the parts that `run` uses.
+//! Reads the rows, and makes the expected record of each: with the parts that `run` uses.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -214,7 +214,7 @@ impl Added {
     }
 }
 
-/// Reads the end of the WAL in the transaction that reads the rows, and so behind everything that it sees.
+/// Reads the end of the WAL in the transaction that reads the rows, and so after everything that it reads.
 async fn wal_end(reader: &mut SnapshotReader) -> Result<Lsn, VerifyError> {
     reader.select(&format!("SELECT {WAL_END}")).await?;
     let mut end = None;

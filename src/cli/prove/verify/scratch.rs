@@ -14,7 +14,7 @@ const RANGE_BITS: u32 = 9;
 /// Bytes of a range that are collected before they are written.
 const BUFFER_BYTES: usize = 32 * 1024;
 
-/// Most MiB of one range on disk. In memory it takes about twice as much.
+/// Maximum MiB of one range on disk. It needs about twice as much memory.
 const RANGE_MEBIBYTES_MAX: u64 = 128;
 
 /// The ranges, in order.
@@ -28,7 +28,7 @@ pub(super) struct Scratch(TempDir);
 #[derive(Debug)]
 pub(super) struct Spill<E> {
     folder: PathBuf,
-    /// Kind of its entries, in words and in file names.
+    /// Kind of its entries, in messages and in file names.
     what: &'static str,
     ranges: Vec<Range>,
     entries: PhantomData<E>,

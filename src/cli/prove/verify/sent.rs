@@ -40,7 +40,7 @@ pub(in crate::cli) enum Presence {
     Repeated,
     /// No record has its topic, id, key, value and headers.
     Unsent,
-    /// One is there that has other headers, and the rest: of another configuration, or of another service.
+    /// There is one with other headers and the same contents: of another configuration, or of another service.
     OtherHeaders,
 }
 

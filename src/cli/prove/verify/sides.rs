@@ -1,5 +1,5 @@
 //! Reads both sides of an outbox: its rows, and then the records that they may have become. Rows come first, so that a row that is sent
-//! meanwhile does not look as if it were not.
+//! meanwhile does not appear as missing.
 
 use std::sync::Arc;
 

@@ -17,7 +17,7 @@ pub(super) struct Changed {
     pub(super) source: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) number: Option<i64>,
-    /// The place of the event that was sent again and takes this place.
+    /// The position of the event that was sent again and replaces this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) replaced_by: Option<String>,
     #[serde(skip)]

@@ -58,7 +58,7 @@ async fn forget_id(tables: &Tables, args: &ForgetArgs, id: &str) -> Result<Chang
     Ok(Changed { id: Some(id.to_owned()), source: Some(source), ..Changed::with_key(None) })
 }
 
-/// Forgets a number, which becomes a dead letter: that is handled when it comes again, and not waited for.
+/// Forgets a number, which becomes a dead letter: it is handled when it is received again, and no event waits for it.
 async fn forget_number(
     tables: &Tables,
     args: &ForgetArgs,

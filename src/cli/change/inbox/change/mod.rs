@@ -51,7 +51,7 @@ async fn begin(tables: &Tables, event: &Parked) -> Result<(), InboxError> {
     }
 }
 
-/// Raises the epoch, so that the holder takes the partition again.
+/// Raises the epoch, so that the consumer acquires the partition again.
 async fn fence(tables: &Tables, partition_id: i32) -> Result<(), InboxError> {
     tables.change(RAISE_EPOCH, &[&partition_id]).await?;
     Ok(())

@@ -9,7 +9,7 @@ use crate::cli::change::inbox::reason::Reason;
 use crate::cli::change::inbox::tables::{Tables, get};
 use crate::error::Exit;
 
-/// Gives an event the place of a dead letter.
+/// Assigns the position of a dead letter to an event.
 const MOVE: &str =
     "UPDATE inbox_parked SET \"offset\" = $3, not_before = now() WHERE partition_id = $1 AND \"offset\" = $2";
 /// The later events of a dead letter's key with the same content.
@@ -46,7 +46,7 @@ pub(in crate::cli::change::inbox) async fn release(args: &ChangeArgs) -> Result<
     Ok(report.print(args.tables.json))
 }
 
-/// Removes a dead letter. The event that was sent again takes its place, before those that have waited for it.
+/// Removes a dead letter. The event that was sent again replaces it, before those that have waited for it.
 async fn replace(tables: &Tables, letter: &Parked, again: Option<&Parked>) -> Result<(), InboxError> {
     let (partition, offset) = (letter.partition_id, letter.place.offset);
     tables.change(UNPARK, &[&partition, &offset]).await?;

@@ -80,7 +80,7 @@ impl Report {
         self.unchanged.extend(unchanged);
     }
 
-    /// Prints the report. What was asked for and cannot be done is no success.
+    /// Prints the report. A requested change that is not possible is no success.
     pub(super) fn print(&self, as_json: bool) -> Exit {
         if as_json {
             print(&format!("{}\n", serde_json::to_value(self).unwrap_or_default()));

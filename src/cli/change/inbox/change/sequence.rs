@@ -1,7 +1,7 @@
 use crate::cli::change::inbox::tables::Tables;
 use crate::postgres::Error;
 
-/// Numbers that are given up become dead letters, as in the crate: they are handled when they come again.
+/// Numbers that are given up become dead letters, as in the crate: they are handled when they are received again.
 const MARK_DEAD: &str = "INSERT INTO inbox_sequence_dead (consumer, key, number) \
      SELECT $1::text, $2::bytea, number FROM generate_series($3::bigint, $4::bigint) AS number ON CONFLICT DO NOTHING";
 
@@ -35,7 +35,7 @@ pub(super) async fn mark_dead(
     tables.change(MARK_DEAD, &[&consumer, &key, &numbers.first, &numbers.last]).await.map(drop)
 }
 
-/// Advances the key past its next number, and past those behind it that are dead letters.
+/// Advances the key past its next number, and past the following ones that are dead letters.
 pub(super) async fn pass(tables: &Tables, consumer: &str, key: &[u8], number: i64) -> Result<(), Error> {
     tables.change(PASS, &[&consumer, &key, &number]).await.map(drop)
 }

@@ -20,7 +20,7 @@ const NUMBERS_MAX: i64 = 10_000;
 enum Target<'e> {
     /// A parked event, with its number if that is waited for or will be.
     Event { event: &'e Parked, number: Option<i64> },
-    /// Numbers that have not come.
+    /// Numbers that were not received.
     Missing { waiting: &'e Parked, numbers: Numbers },
 }
 
@@ -117,11 +117,11 @@ impl Target<'_> {
                 tables.change(UNPARK, &[&partition, &offset]).await?;
                 tables.change(FORGET_BEGUN, &[&partition, &offset]).await?;
                 let (Some(number), Some(key)) = (number, event.key()) else { return Ok(()) };
-                // One that was passed before is a dead letter that has come again, and stays one.
+                // One that was passed before is a dead letter that was received again, and remains one.
                 if event.next.is_none_or(|next| *number >= next) {
                     mark_dead(tables, consumer, key, Numbers::one(*number)).await?;
                 }
-                // Without a next number, those before this one may still come.
+                // Without a next number, those before this one may still be received.
                 if event.reason() != Reason::MissingNumber {
                     pass(tables, consumer, key, *number).await?;
                 }

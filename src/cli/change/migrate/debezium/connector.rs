@@ -38,7 +38,7 @@ impl Connector {
         self.0.path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Returns the connector's state, in Connect's words: `RUNNING`, `STOPPED`; `None` when there is no such connector.
+    /// Returns the connector's state, as Connect names it: `RUNNING`, `STOPPED`; `None` when there is no such connector.
     pub(super) async fn state(&self) -> Result<Option<String>, MigrateError> {
         let (status, body) = self.ask(Method::GET, "/status").await?;
         if status == NOT_FOUND {

@@ -41,7 +41,7 @@ const RUNNING: &str = "RUNNING";
 /// The connector, and the slot that it reads.
 struct Site {
     connector: Connector,
-    /// State in Connect's words; none when it is gone.
+    /// State as Connect names it; none if it was deleted.
     state: Option<String>,
     sql: Sql,
     name: SlotName,

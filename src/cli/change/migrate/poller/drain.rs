@@ -14,7 +14,7 @@ use crate::postgres::{Error, Sql};
 /// Interval of the checks.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Limit of the wait for a lock: meanwhile other sessions wait behind it.
+/// Limit of the wait for a lock, in which other sessions wait too.
 const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = '250ms'";
 
 /// SQLSTATE `lock_not_available`, `deadlock_detected`.

@@ -4,7 +4,7 @@
 //! probe ─▶ rows (PostgreSQL, one snapshot) ─▶ slot ─▶ changes (Kafka) ─▶ compare ─▶ report
 //! ```
 //!
-//! The probe makes records of a row of nulls in several ways. What differs among them is no part of the row, and is not
+//! The probe makes records of a row of nulls in several ways. Parts that differ between them are no part of the row, and are not
 //! compared. So transforms may do what they like to a row, as long as they do the same each time.
 
 mod changes;
@@ -198,7 +198,7 @@ impl Verification<'_> {
         Ok(Summary { tally, latest: false, order, slot, whole: share.is_none(), notes, outbox: None })
     }
 
-    /// Returns the reason for which rows that are gone and whose records do not show it are not searched for.
+    /// Returns the reason for which deleted rows without a delete record are not searched for.
     fn untold_deletes(&self, tables: &[Table], dropped: u64) -> Option<String> {
         let reason = if self.parts.relay.skipped.delete {
             "skipped.operations has d".to_owned()
@@ -216,7 +216,7 @@ impl Verification<'_> {
 /// Nothing shows the order of rows.
 const UNORDERED: OrderCheck = OrderCheck { slack: 0, tells_late: false };
 
-/// Returns the treatment of the headers of spans, which differ each time that a record is made.
+/// Returns the treatment of the headers of spans, which differ at each conversion.
 fn traces(changes: &ChangeEvents) -> TraceHeaders {
     let has_spans = changes.event_routers().any(EventRouter::has_spans);
     if has_spans { TraceHeaders::Skipped } else { TraceHeaders::Compared }

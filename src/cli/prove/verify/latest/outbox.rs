@@ -1,4 +1,4 @@
-//! Tables whose rows come to an EventRouter among the transforms: each row has a record of its own, with its id.
+//! Tables whose rows are routed by an EventRouter among the transforms: each row has a record of its own, with its id.
 
 use super::probe::{Captured, reshaped, select};
 use super::render::{Rendered, Renderer, context};
@@ -13,7 +13,7 @@ use crate::pgoutput::Tuple;
 use crate::postgres::TableFacts;
 use crate::verification::{Contents, Expected, Identity, RowName, Spot, TopicNumber, TraceHeaders};
 
-/// Error for a row whose record differs each time that it is made.
+/// Error for a row whose record differs at each conversion.
 const DIFFERS: &str = "make another record of the same outbox row each time";
 
 /// An outbox.

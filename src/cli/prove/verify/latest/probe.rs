@@ -193,7 +193,7 @@ fn tells_delete(records: &[Rendered]) -> bool {
     })
 }
 
-/// Reads its rows; behind a table's own columns are `tableoid` and `ctid`.
+/// Reads its rows; `tableoid` and `ctid` follow the table's own columns.
 pub(super) fn select(facts: &TableFacts, columns: &[ColumnDescription]) -> String {
     let quote = postgres_protocol::escape::escape_identifier;
     let own = columns.iter().map(|column| quote(&column.name));

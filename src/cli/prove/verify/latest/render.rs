@@ -1,4 +1,4 @@
-//! Makes records of changes as `run` makes them.
+//! Makes records of changes in the same way as `run`.
 
 use crate::change::{ChangeContext, ChangeRecords, ChangeTable, RowChange, SkippedHalves, Snapshot};
 use crate::cli::prove::verify::error::VerifyError;
@@ -10,7 +10,7 @@ use crate::registry::{Registries, Schemas};
 use crate::verification::Spot;
 use crate::wal::{Lsn, PgTimestamp, Xid};
 
-/// Makes records, and asks the registry for what they need.
+/// Renderer of records, which requests their schemas from the registry.
 pub(super) struct Renderer<'r> {
     registries: &'r Registries,
     schemas: Schemas,

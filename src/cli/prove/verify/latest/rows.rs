@@ -18,7 +18,7 @@ use crate::verification::{
 };
 use crate::wal::{Lsn, Xid};
 
-/// Query of what the transaction sees, the end of the WAL then, and the time by the server's clock.
+/// Query of the transaction's snapshot, the end of the WAL, and the server's clock.
 const SNAPSHOT: &str = "SELECT pg_snapshot_xmax(s)::xid::text, \
                        coalesce((SELECT string_agg(x::xid::text, ',') FROM pg_snapshot_xip(s) x), ''), \
                        (extract(epoch FROM now()) * 1000)::bigint::text FROM pg_current_snapshot() s";
@@ -35,7 +35,7 @@ pub(super) struct TableReader<'r> {
     pub(super) tables: Vec<Table>,
     pub(super) topics: TopicList,
     pub(super) rows: Spill<Row>,
-    /// Tables whose rows come to an EventRouter.
+    /// Tables whose rows are routed by an EventRouter.
     pub(super) outbox: OutboxRows,
     pub(super) share: Option<u64>,
     /// Number of rows that the transforms drop.
@@ -170,7 +170,7 @@ fn refused(row: RowName, reason: String) -> Row {
     }
 }
 
-/// Reads the name of a row, whose `tableoid` and `ctid` are behind the table's own columns.
+/// Reads the name of a row, whose `tableoid` and `ctid` follow the table's own columns.
 pub(super) fn row_name(table: u32, columns: usize, row: &Tuple<'_>) -> RowName {
     let mut added = row.columns().iter().skip(columns).map(text);
     let mut next = || added.next().flatten();
