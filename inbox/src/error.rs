@@ -1,3 +1,5 @@
+//! The error of this crate.
+
 use thiserror::Error;
 
 use crate::idempotency::{KeyError, StoreError};

@@ -1,3 +1,5 @@
+//! Errors of the ledger.
+
 use super::Ticket;
 use crate::wal::Lsn;
 

@@ -1,3 +1,5 @@
+//! Tables of the outbox in the catalog.
+
 use std::time::Duration;
 
 use postgres_protocol::escape::escape_identifier;

@@ -1,3 +1,5 @@
+//! Rows that are proven to be sent.
+
 use crate::wal::Lsn;
 
 /// Number of transactions after which a row's `xmin` is ambiguous.

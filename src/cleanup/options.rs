@@ -1,3 +1,5 @@
+//! Options of cleanup.
+
 use std::path::PathBuf;
 use std::time::Duration;
 

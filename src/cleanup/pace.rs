@@ -1,3 +1,5 @@
+//! Load under which cleanup pauses.
+
 use std::time::Duration;
 
 use super::options::CleanupOptions;

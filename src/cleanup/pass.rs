@@ -1,3 +1,5 @@
+//! A pass over the rows of a table.
+
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;

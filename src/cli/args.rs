@@ -1,3 +1,5 @@
+//! Command line of outboxd.
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 

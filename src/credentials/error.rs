@@ -1,3 +1,5 @@
+//! Errors of sources of credentials.
+
 use std::io;
 use std::time::Duration;
 

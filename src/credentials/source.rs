@@ -1,3 +1,5 @@
+//! Sources of credentials.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};

@@ -1,3 +1,5 @@
+//! Tokens in a file.
+
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::PathBuf;

@@ -1,3 +1,5 @@
+//! Addresses to listen on.
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// A text that is no address to listen on.

@@ -1,3 +1,5 @@
+//! Requests to a running outboxd.
+
 use std::fmt;
 use std::io;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! A probe of a status port.
+
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;

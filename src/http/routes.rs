@@ -1,3 +1,5 @@
+//! Paths of the status port.
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 

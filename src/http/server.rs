@@ -1,3 +1,5 @@
+//! The status port.
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;

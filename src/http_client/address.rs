@@ -1,3 +1,5 @@
+//! Addresses of HTTP servers.
+
 use std::fmt;
 
 use base64::Engine as _;

@@ -1,3 +1,5 @@
+//! Requests over one connection.
+
 use std::io;
 use std::pin::Pin;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! TLS of HTTP clients.
+
 use std::io;
 
 use openssl::ssl::{SslConnector, SslMethod};

@@ -1,3 +1,5 @@
+//! Connections of HTTP clients.
+
 use std::io;
 use std::pin::Pin;
 

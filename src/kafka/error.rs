@@ -1,3 +1,5 @@
+//! Errors of Kafka.
+
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
 use super::produce::fault::Fault;

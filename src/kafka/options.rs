@@ -1,3 +1,5 @@
+//! Options of the connection to Kafka.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Errors of key stores.
+
 use std::io;
 
 use openssl::error::ErrorStack;

@@ -1,3 +1,5 @@
+//! Requests to a collector.
+
 use std::time::Duration;
 use std::{fs, io};
 

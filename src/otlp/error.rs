@@ -1,3 +1,5 @@
+//! Errors of the export of spans.
+
 use std::io;
 use std::path::PathBuf;
 

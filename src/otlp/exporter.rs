@@ -1,3 +1,5 @@
+//! Export of finished spans.
+
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, iter, mem};

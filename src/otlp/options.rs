@@ -1,3 +1,5 @@
+//! Options of the export of spans.
+
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;

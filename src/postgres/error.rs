@@ -1,3 +1,5 @@
+//! Errors of PostgreSQL.
+
 use super::slot::holder::SlotHolder;
 use std::io;
 

@@ -1,3 +1,5 @@
+//! Options of the connection to PostgreSQL and of the stream.
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Requests to one schema registry.
+
 use std::fmt;
 use std::io;
 use std::sync::{Mutex, PoisonError};

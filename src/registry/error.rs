@@ -1,3 +1,5 @@
+//! Errors of the schema registry.
+
 use std::io;
 
 use crate::credentials;

@@ -1,3 +1,5 @@
+//! Options of the connection to a schema registry.
+
 use super::login::{Form, Login, LoginSources};
 use super::login_options::{NAMES, PREFIX};
 use crate::connect::converter::registered::{Flavor, RegisteredConverter};

@@ -1,3 +1,5 @@
+//! Registries of the converters.
+
 use super::login::Login;
 use super::options::{Lookup, TlsOptions};
 use super::{Client, Error, Options};

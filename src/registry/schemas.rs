@@ -1,3 +1,5 @@
+//! Schemas for decoding records.
+
 use std::collections::HashMap;
 
 use super::Registries;

@@ -1,3 +1,5 @@
+//! TLS of the connection to a schema registry.
+
 use std::io;
 
 use openssl::ssl::{ConnectConfiguration, SslConnector};

@@ -1,3 +1,5 @@
+//! The reason why the relay stopped.
+
 mod kinds;
 mod row_name;
 

@@ -1,3 +1,5 @@
+//! Options of the relay.
+
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! History that LSNs belong to.
+
 use crate::wal::{SystemId, TimelineId};
 
 /// History that LSNs belong to. Positions of different origins must not be compared.

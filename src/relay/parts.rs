@@ -1,3 +1,5 @@
+//! Parts of a relay.
+
 use super::background::file_settings::FileSettings;
 use super::capture::route::Route;
 use super::delivery::dead_letters::DeadLetters;

@@ -1,3 +1,5 @@
+//! Durations as text.
+
 use std::fmt;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Control characters in output.
+
 use std::fmt;
 
 /// Writes through to another writer with every control character escaped, so that a value cannot move the cursor,

@@ -1,3 +1,5 @@
+//! Samples of the last quarter of an hour.
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 

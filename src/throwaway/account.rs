@@ -1,3 +1,5 @@
+//! Account of the throwaway server.
+
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, chown};

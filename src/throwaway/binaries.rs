@@ -1,3 +1,5 @@
+//! Programs of PostgreSQL on this machine.
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};

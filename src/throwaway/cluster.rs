@@ -1,3 +1,5 @@
+//! Files of a throwaway cluster.
+
 use std::env;
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};

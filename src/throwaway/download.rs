@@ -1,3 +1,5 @@
+//! PostgreSQL from Maven Central.
+
 use std::env;
 use std::fs::{self, File, Permissions};
 use std::future::Future;

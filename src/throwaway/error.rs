@@ -1,3 +1,5 @@
+//! Errors of the throwaway PostgreSQL.
+
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -1,3 +1,5 @@
+//! The shell that runs the throwaway server.
+
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;

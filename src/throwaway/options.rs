@@ -1,3 +1,5 @@
+//! Options of the throwaway server.
+
 use std::path::PathBuf;
 
 use crate::secret::Secret;

@@ -1,3 +1,5 @@
+//! Unused ports.
+
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;

@@ -1,3 +1,5 @@
+//! The throwaway PostgreSQL.
+
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};

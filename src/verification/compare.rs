@@ -1,3 +1,5 @@
+//! Comparison of rows with records.
+
 use std::collections::HashMap;
 
 use super::digest::{Contents, Identity, Part, Parts};

@@ -1,3 +1,5 @@
+//! Tests of the comparison of rows with records.
+
 use proptest::prelude::*;
 
 use super::super::entry::RowName;

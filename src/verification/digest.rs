@@ -1,3 +1,5 @@
+//! Digests of rows and records.
+
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 

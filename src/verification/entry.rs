@@ -1,3 +1,5 @@
+//! Entries on disk.
+
 use bytes::{Buf, BufMut, TryGetError};
 
 use super::digest::{Contents, Identity};

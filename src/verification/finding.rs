@@ -1,3 +1,5 @@
+//! Findings about rows and records.
+
 use super::digest::Parts;
 use super::entry::{Found, RowName, TopicNumber};
 

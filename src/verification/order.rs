@@ -1,3 +1,5 @@
+//! Order of the rows of a key.
+
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 

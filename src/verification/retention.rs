@@ -1,3 +1,5 @@
+//! Records that the brokers may have deleted.
+
 use std::collections::HashMap;
 
 use super::entry::{Expected, Spot, TopicNumber};

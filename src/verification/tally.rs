@@ -1,3 +1,5 @@
+//! Counts of rows and records.
+
 use super::finding::Problem;
 
 /// Number of rows and records of each kind.

@@ -1,3 +1,5 @@
+//! Decimal numbers of any length.
+
 use std::fmt;
 
 use smallvec::SmallVec;

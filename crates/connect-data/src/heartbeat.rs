@@ -1,3 +1,5 @@
+//! Debezium's heartbeat record.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Adjustment of names to Avro's rules.
+
 use std::borrow::Cow;
 
 use super::option::OptionReader;

@@ -1,3 +1,5 @@
+//! Lists of regular expressions for names.
+
 use fancy_regex::Regex;
 
 use super::{OptionError, OptionReader, java};

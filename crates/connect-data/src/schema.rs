@@ -1,3 +1,5 @@
+//! Connect's schemas.
+
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Names of tables' topics.
+
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Connect's values.
+
 use std::borrow::Cow;
 
 use super::Decimal;

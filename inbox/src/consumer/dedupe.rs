@@ -1,3 +1,5 @@
+//! Methods of recognising repeats.
+
 use crate::event::SequenceSource;
 
 /// Method by which repeats of an event are recognized.

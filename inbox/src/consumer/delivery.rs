@@ -1,3 +1,5 @@
+//! The event that a handler receives.
+
 use std::ops::Deref;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Errors of handlers.
+
 use std::any::Any;
 use std::error::Error;
 use std::fmt;

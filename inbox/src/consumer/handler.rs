@@ -1,3 +1,5 @@
+//! Handlers of events.
+
 use std::future::Future;
 use std::marker::PhantomData;
 

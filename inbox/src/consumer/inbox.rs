@@ -1,3 +1,5 @@
+//! Configuration of a consumer.
+
 use std::future::Future;
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Offsets in PostgreSQL and in Kafka.
+
 use rdkafka::error::KafkaError;
 use tokio::task::JoinError;
 

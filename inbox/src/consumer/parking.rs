@@ -1,3 +1,5 @@
+//! Parked events, dead letters and crashes in the tables.
+
 use std::time::{Duration, Instant};
 
 use super::dedupe::Dedupe;

@@ -1,3 +1,5 @@
+//! Deduplication by positions in the WAL.
+
 use std::sync::Arc;
 
 use super::delivery::Delivery;

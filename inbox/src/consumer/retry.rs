@@ -1,3 +1,5 @@
+//! Events that are sent to a retry topic.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! Main loop of a consumer.
+
 mod commits;
 mod taking;
 mod watch;

@@ -1,3 +1,5 @@
+//! Deduplication by sequence numbers.
+
 use std::sync::Arc;
 
 use super::delivery::Delivery;

@@ -1,3 +1,5 @@
+//! Metrics and spans of a consumer.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Transactions of the handlers.
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

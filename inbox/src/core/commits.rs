@@ -1,3 +1,5 @@
+//! Offsets to commit.
+
 use std::time::Instant;
 
 use super::partition::Standing;

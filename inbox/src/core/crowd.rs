@@ -1,3 +1,5 @@
+//! Limit of concurrent transactions that conflict.
+
 /// Minimum of the limit. More than one, so that a slow handler does not block the other ones.
 const FEWEST: usize = 2;
 /// Number of successes per allowed transaction after which the limit grows by one.

@@ -1,3 +1,5 @@
+//! Detection of outages in which every event fails.
+
 use std::time::{Duration, Instant};
 
 /// Divisor of the maximum pause, which yields the first pause.

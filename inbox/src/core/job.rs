@@ -1,3 +1,5 @@
+//! Jobs, partitions and their results.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Events that are handled one after the other.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;

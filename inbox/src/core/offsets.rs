@@ -1,3 +1,5 @@
+//! Ended offsets of a partition.
+
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! Options of a consumer's decisions.
+
 use std::num::NonZeroUsize;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Events that are written to the table.
+
 use std::time::Instant;
 
 use super::job::{Failed, JobId, Load, Loaded, Park};

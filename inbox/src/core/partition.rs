@@ -1,3 +1,5 @@
+//! State of an assigned partition.
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;

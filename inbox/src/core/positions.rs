@@ -1,3 +1,5 @@
+//! Detection of events that cannot be repeats.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::Position;

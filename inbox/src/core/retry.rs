@@ -1,3 +1,5 @@
+//! Waits before further attempts.
+
 use std::time::Duration;
 
 /// Maximum share by which a wait is prolonged, so that events that failed together are not retried together.

@@ -1,3 +1,5 @@
+//! Decisions by sequence numbers.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Events of a transaction, classified by their sequence numbers.

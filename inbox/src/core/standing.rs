@@ -1,3 +1,5 @@
+//! Figures of a topic's partitions.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Events that may have crashed a process.
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 

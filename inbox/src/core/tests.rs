@@ -1,3 +1,5 @@
+//! Tests of the decisions of a consumer.
+
 mod commits;
 mod crashes;
 mod delays;

@@ -1,3 +1,5 @@
+//! Dialects of dead letters.
+
 use super::{connect, outboxd, share_group, spring};
 
 /// Naming scheme of the headers of a dead letter.

@@ -1,3 +1,5 @@
+//! Values of headers.
+
 use std::str::FromStr;
 
 /// Value of a header.

@@ -1,3 +1,5 @@
+//! Headers of records that were sent again.
+
 /// Header with the number of times that a record was sent again from dead letters. It stays with the record, so that a loop
 /// ends.
 pub const REPLAY_COUNT: &str = "outboxd.replay.count";

@@ -1,3 +1,5 @@
+//! Tests of dead letters.
+
 use proptest::option;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Headers of a record.
+
 /// Header of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {

@@ -1,3 +1,5 @@
+//! Sources of an event's id.
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Identity of an event.
+
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};

@@ -1,3 +1,5 @@
+//! Headers that link an event to its cause.
+
 use serde_json::{Map, Value};
 
 use super::Event;

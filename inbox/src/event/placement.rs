@@ -1,3 +1,5 @@
+//! Partition of a key, as Kafka's clients choose it.
+
 #[cfg(any(feature = "position", test))]
 use super::Event;
 

@@ -1,3 +1,5 @@
+//! Position of an event in the WAL.
+
 use super::Event;
 
 /// Header of the relay: `<system identifier>/<commit LSN>/L<LSN>/<number>`, with `/<part>` at the end for a further record of the

@@ -1,3 +1,5 @@
+//! Bodies of requests and answers.
+
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, header};
 use http_body::Body;

@@ -1,3 +1,5 @@
+//! Requests that continue after a client has disconnected.
+
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,3 +1,5 @@
+//! The header `Idempotency-Key`.
+
 use thiserror::Error;
 
 /// Maximum length of a key, in bytes.

@@ -1,3 +1,5 @@
+//! Layer for Tower services.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Error answers of the layer.
+
 use std::time::Duration;
 
 use http::StatusCode;

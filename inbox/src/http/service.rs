@@ -1,3 +1,5 @@
+//! Service that answers repeats of a request.
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;

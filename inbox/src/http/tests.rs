@@ -1,3 +1,5 @@
+//! Tests of the layer over a store in memory.
+
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;

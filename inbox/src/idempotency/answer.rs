@@ -1,3 +1,5 @@
+//! Stored answers.
+
 /// Version of the encoding, which is the first byte of an encoded answer.
 const VERSION: u8 = 1;
 

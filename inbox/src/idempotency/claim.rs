@@ -1,3 +1,5 @@
+//! Claims of keys.
+
 use std::fmt;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Hashes of requests.
+
 use sha2::{Digest as _, Sha256};
 
 /// Hash of a request, to detect that a key is used again for a different request.

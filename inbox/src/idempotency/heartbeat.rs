@@ -1,3 +1,5 @@
+//! Schedule of a lease's heartbeats.
+
 use std::time::{Duration, Instant};
 
 /// Heartbeats within a lease.

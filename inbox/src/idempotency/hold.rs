@@ -1,3 +1,5 @@
+//! Claims that are extended during the work.
+
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,3 +1,5 @@
+//! Keys of records.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Rules of records, which every store implements.
+
 use std::time::Duration;
 
 use super::answer::Answer;

@@ -1,3 +1,5 @@
+//! Work that is done once by its key.
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

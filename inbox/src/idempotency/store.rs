@@ -1,3 +1,5 @@
+//! Interface of the stores.
+
 use std::error::Error;
 use std::future::Future;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Property tests of the rules of records.
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Commits of offsets on a thread.
+
 use std::sync::Arc;
 
 use rdkafka::consumer::{CommitMode, Consumer as _, StreamConsumer};

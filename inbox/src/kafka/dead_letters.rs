@@ -1,3 +1,5 @@
+//! Writer of dead letters and of retry topics.
+
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

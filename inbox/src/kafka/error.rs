@@ -1,3 +1,5 @@
+//! Errors of Kafka.
+
 use rdkafka::error::KafkaError;
 use thiserror::Error;
 

@@ -1,3 +1,5 @@
+//! Queries for partitions.
+
 use std::sync::Arc;
 use std::time::Duration;
 

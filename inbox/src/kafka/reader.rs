@@ -1,3 +1,5 @@
+//! Kafka consumer of an inbox.
+
 use std::collections::HashMap;
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;

@@ -1,3 +1,5 @@
+//! Retention of topics.
+
 use std::time::Duration;
 
 use rdkafka::ClientConfig;

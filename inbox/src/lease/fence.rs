@@ -1,3 +1,5 @@
+//! Checks of fences.
+
 use thiserror::Error;
 use tokio_postgres::GenericClient;
 

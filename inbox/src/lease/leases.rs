@@ -1,3 +1,5 @@
+//! Leases for a service's own work.
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

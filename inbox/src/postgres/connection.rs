@@ -1,3 +1,5 @@
+//! Connections to the service's database.
+
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;

@@ -1,3 +1,5 @@
+//! Errors of PostgreSQL.
+
 use std::error::Error as _;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Transactions that handlers receive.
+
 use super::connection::Connection;
 use super::error::DriverError;
 use super::session::{Parameter, Session};

@@ -1,3 +1,5 @@
+//! Deletion of old events.
+
 use std::time::Duration;
 
 use tokio_postgres::types::Type;

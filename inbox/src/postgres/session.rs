@@ -1,3 +1,5 @@
+//! Interface of the two drivers.
+
 use tokio_postgres::types::{FromSql, ToSql, Type};
 
 use super::connection::Connection;

@@ -1,3 +1,5 @@
+//! The driver sqlx.
+
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Ownership of a partition in PostgreSQL.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,3 +1,5 @@
+//! The driver tokio-postgres.
+
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,3 +1,5 @@
+//! Transactions in which events are remembered as done.
+
 use std::collections::HashSet;
 use std::sync::Arc;
 

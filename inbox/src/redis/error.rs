@@ -1,3 +1,5 @@
+//! Errors of Redis.
+
 use thiserror::Error;
 
 /// Error of the work with Redis.

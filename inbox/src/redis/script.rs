@@ -1,3 +1,5 @@
+//! Scripts that run in Redis.
+
 /// Script with the hash that identifies it on a server.
 #[derive(Debug)]
 pub(crate) struct Script {

@@ -1,3 +1,5 @@
+//! Connection to the Redis servers.
+
 use std::fmt;
 use std::sync::Arc;
 

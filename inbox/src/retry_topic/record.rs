@@ -1,3 +1,5 @@
+//! Headers of events in a retry topic.
+
 use crate::event::{Event, Header, Headers};
 
 const ATTEMPTS: &str = "retry_topic-attempts";

@@ -1,3 +1,5 @@
+//! Interruption of a handler at a given wait.
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};

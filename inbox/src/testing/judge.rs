@@ -1,3 +1,5 @@
+//! Judgement of a run of the harness.
+
 use thiserror::Error;
 
 use crate::event::IdError;

@@ -1,3 +1,5 @@
+//! Schedules of the harness.
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 

@@ -1,3 +1,5 @@
+//! Runs of a handler from the same start.
+
 use std::sync::Arc;
 
 use super::interrupt::{Outcome, interrupt};

@@ -1,3 +1,5 @@
+//! Disk work on a thread of its own.
+
 use std::io;
 
 use tokio::task::spawn_blocking;

@@ -1,3 +1,5 @@
+//! Columns of archived tables.
+
 use postgres_protocol::escape::escape_identifier;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::types::Type;

@@ -1,3 +1,5 @@
+//! Conversion of segments to Parquet files.
+
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};

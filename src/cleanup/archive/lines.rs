@@ -1,3 +1,5 @@
+//! Archives with a JSON object in each line.
+
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};

@@ -1,3 +1,5 @@
+//! A segment, from which a Parquet file is made.
+
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::MetadataExt as _;

@@ -1,3 +1,5 @@
+//! The segments of a table.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

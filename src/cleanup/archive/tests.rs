@@ -1,3 +1,5 @@
+//! Tests of archives.
+
 use std::fs::{self, OpenOptions};
 use std::sync::mpsc::channel;
 use std::thread;

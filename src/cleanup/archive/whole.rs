@@ -1,3 +1,5 @@
+//! Archives of whole partitions.
+
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};

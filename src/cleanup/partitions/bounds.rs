@@ -1,3 +1,5 @@
+//! Ranges of partitions.
+
 use jiff::civil::DateTime;
 
 /// The types of keys whose ranges we can read. PostgreSQL writes times in UTC for us: see `postgres::login`.

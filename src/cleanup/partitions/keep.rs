@@ -1,3 +1,5 @@
+//! Archiving of a partition before it is removed.
+
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -1,3 +1,5 @@
+//! Creation of future partitions.
+
 use std::time::Duration;
 
 use postgres_protocol::escape::escape_identifier;

@@ -1,3 +1,5 @@
+//! Locks that delay the application for a moment only.
+
 use std::time::Duration;
 
 use tokio::time::sleep;

@@ -1,3 +1,5 @@
+//! Tables whose partitions another program manages.
+
 use postgres_protocol::escape::escape_identifier;
 
 use crate::postgres::{Error, Sql, TableFacts};

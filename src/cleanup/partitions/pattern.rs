@@ -1,3 +1,5 @@
+//! Pattern of the existing partitions.
+
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, Span};
 

@@ -1,3 +1,5 @@
+//! Removal of a partition.
+
 use postgres_protocol::escape::escape_literal;
 use tokio_util::sync::CancellationToken;
 

@@ -1,3 +1,5 @@
+//! A pass over the partitions of an outbox.
+
 use tokio_util::sync::CancellationToken;
 
 use super::pattern::Irregular;

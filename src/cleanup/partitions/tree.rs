@@ -1,3 +1,5 @@
+//! A partitioned outbox.
+
 use jiff::civil::DateTime;
 use postgres_protocol::escape::escape_identifier;
 

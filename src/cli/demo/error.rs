@@ -1,3 +1,5 @@
+//! Errors of the demo.
+
 use std::io;
 
 use rdkafka::error::KafkaError;

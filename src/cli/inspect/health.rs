@@ -1,3 +1,5 @@
+//! `outboxd health`.
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 

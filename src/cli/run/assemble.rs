@@ -1,3 +1,5 @@
+//! Parts of the relay, made from the configuration.
+
 mod error;
 
 pub(in crate::cli) use error::AssembleError;

@@ -1,3 +1,5 @@
+//! Tracer and exporter of spans.
+
 use crate::config::{Draft, Sources};
 use crate::otlp;
 use crate::trace::{Seed, Tracer};

@@ -1,3 +1,5 @@
+//! Errors of the system at a start.
+
 use std::io;
 use std::net::SocketAddr;
 

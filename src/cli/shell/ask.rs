@@ -1,3 +1,5 @@
+//! Confirmations on a terminal.
+
 use std::io::{IsTerminal as _, stderr, stdin};
 
 use crate::cli::{print_message, talk};

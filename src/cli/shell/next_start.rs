@@ -1,3 +1,5 @@
+//! Effect of the next start.
+
 use std::sync::Arc;
 
 use crate::error::chain;

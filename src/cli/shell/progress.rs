@@ -1,3 +1,5 @@
+//! Progress bar of a command.
+
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 

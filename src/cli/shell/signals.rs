@@ -1,3 +1,5 @@
+//! Signals of the operating system.
+
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -1,3 +1,5 @@
+//! Sessions of commands.
+
 use crate::postgres::{Error, ServerOptions, Sql, TlsSetup};
 
 /// Opens a session of a command's own. The user's `database.initial.statements` are for `run`.

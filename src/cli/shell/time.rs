@@ -1,3 +1,5 @@
+//! Times and durations on the command line.
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Minimum interval of queries to a server.

@@ -1,3 +1,5 @@
+//! Values from files.
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;

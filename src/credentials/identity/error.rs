@@ -1,3 +1,5 @@
+//! Errors of identity providers.
+
 use std::io;
 
 /// Failure to get a token of an identity provider. It has no secret.

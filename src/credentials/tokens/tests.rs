@@ -1,3 +1,5 @@
+//! Tests of tokens and their renewal.
+
 use super::*;
 use crate::credentials::Command;
 

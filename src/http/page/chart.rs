@@ -1,3 +1,5 @@
+//! Charts of the status page.
+
 use maud::{Markup, html};
 
 use crate::telemetry::SAMPLES_MAX;

@@ -1,3 +1,5 @@
+//! The lag on the status page.
+
 use indicatif::{HumanBytes, HumanCount};
 use maud::{Markup, html};
 

@@ -1,3 +1,5 @@
+//! Tables of the status page.
+
 use indicatif::HumanCount;
 use maud::{Markup, html};
 

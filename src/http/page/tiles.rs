@@ -1,3 +1,5 @@
+//! Main figures of the status page.
+
 use indicatif::{HumanBytes, HumanCount};
 use maud::{Markup, html};
 

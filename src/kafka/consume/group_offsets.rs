@@ -1,3 +1,5 @@
+//! Committed offsets of consumer groups.
+
 use std::time::Duration;
 
 use rdkafka::consumer::Consumer as _;

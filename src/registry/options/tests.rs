@@ -1,3 +1,5 @@
+//! Tests of the options of registries.
+
 use super::*;
 use crate::connect::converter::Converters;
 use crate::credentials::{ClientCredentials, Identity, Source};

@@ -1,3 +1,5 @@
+//! Periodic `heartbeat.action.query`.
+
 use std::sync::Arc;
 
 use tokio::time;

@@ -1,3 +1,5 @@
+//! Names of rows in errors.
+
 use crate::wal::Xid;
 
 /// The event id and the transaction of a row that cannot be sent, by which it is found in its table.

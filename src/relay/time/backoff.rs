@@ -1,3 +1,5 @@
+//! Exponential back-off.
+
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(100);

@@ -1,3 +1,5 @@
+//! Prometheus' older text format.
+
 /// Converts OpenMetrics text to Prometheus' text format 0.0.4: there a counter's family is named as its
 /// samples are, an info is a gauge, and there are no units and no end.
 pub(super) fn classic(open_metrics: &str) -> String {

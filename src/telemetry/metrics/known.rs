@@ -1,3 +1,5 @@
+//! Gauges that may be absent.
+
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,3 +1,5 @@
+//! Labels of the series.
+
 use std::borrow::Cow;
 
 /// One label and its value.

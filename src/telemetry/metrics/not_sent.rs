@@ -1,3 +1,5 @@
+//! Counts of rows that are not sent.
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};

@@ -1,3 +1,5 @@
+//! The series of the registry.
+
 use std::sync::atomic::AtomicU64;
 use std::time::{Instant, SystemTime};
 

@@ -1,3 +1,5 @@
+//! Counts by topic.
+
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 

@@ -1,3 +1,5 @@
+//! The lag and its parts.
+
 use std::time::{Duration, Instant, SystemTime};
 
 use indicatif::HumanBytes;

@@ -1,3 +1,5 @@
+//! Problems and their fixes.
+
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};

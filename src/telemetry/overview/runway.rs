@@ -1,3 +1,5 @@
+//! Remaining time of the slot.
+
 use serde::{Deserialize, Serialize};
 
 use crate::telemetry::history::{History, WalRate, float, tenths};

@@ -1,3 +1,5 @@
+//! State of the relay as text.
+
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Counts of events, topics and snapshots.
+
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Conditions of the components that the relay depends on.
+
 use std::fmt;
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! Progress of the relay.
+
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::wal::Lsn;

@@ -1,3 +1,5 @@
+//! Readiness of the relay.
+
 use std::fmt;
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! Captured tables that are missing in the publication.
+
 use postgres_protocol::escape::escape_identifier;
 
 /// Most tables that are named.

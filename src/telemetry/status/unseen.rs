@@ -1,3 +1,5 @@
+//! Polls of the catalog that are overdue.
+
 use std::time::{Duration, Instant};
 
 /// A look takes milliseconds, and comes each few seconds. After this long without one it is worth a warning.

@@ -1,3 +1,5 @@
+//! Downloads over HTTPS.
+
 #[cfg(test)]
 pub(super) mod tests;
 

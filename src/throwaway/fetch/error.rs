@@ -1,3 +1,5 @@
+//! Errors of downloads.
+
 use std::io;
 
 /// Reasons why nothing was fetched.

@@ -1,3 +1,5 @@
+//! Archives of a Maven repository.
+
 use std::env::consts;
 
 use sha2::{Digest as _, Sha512};

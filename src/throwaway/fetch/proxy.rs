@@ -1,3 +1,5 @@
+//! Proxies of the environment.
+
 use std::{env, io};
 
 use hyper::client::conn::http1;

@@ -1,3 +1,5 @@
+//! Archives of PostgreSQL.
+
 use std::fs;
 use std::io::{self, Read as _, Take};
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! Comparison of rows with the last records of their keys.
+
 use std::collections::{HashMap, HashSet};
 
 use super::entry::{Change, Fields, Row, State};

@@ -1,3 +1,5 @@
+//! Tests of the comparison with last records.
+
 use super::super::entry::FieldDigest;
 use super::*;
 use crate::verification::entry::Spot;

@@ -1,3 +1,5 @@
+//! Rows with the expected state of their records.
+
 use bytes::{Buf as _, BufMut as _};
 
 use super::visibility::Visibility;

@@ -1,3 +1,5 @@
+//! Values of records of change events.
+
 use std::borrow::Cow;
 use std::fmt;
 

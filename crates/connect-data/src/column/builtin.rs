@@ -1,3 +1,5 @@
+//! Object ids of PostgreSQL's built-in types.
+
 use super::TypeKind;
 use pg_replication::wal::Oid;
 

@@ -1,3 +1,5 @@
+//! Conversion of a column's text to its Connect value.
+
 use std::sync::Arc;
 
 use super::format::Format;

@@ -1,3 +1,5 @@
+//! Defaults of columns in schemas.
+
 use super::format::Format;
 use super::types::bytes::decode_bits;
 use super::types::numeric::precision_and_scale;

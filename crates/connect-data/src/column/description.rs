@@ -1,3 +1,5 @@
+//! Descriptions of columns, types and tables.
+
 use std::collections::HashMap;
 
 use super::builtin;

@@ -1,3 +1,5 @@
+//! Text formats and schemas of PostgreSQL's types.
+
 use super::TypeKind;
 use super::options::{ColumnOptions, HstoreHandling, TimePrecision};
 use super::types::geometry::Geometry;

@@ -1,3 +1,5 @@
+//! Truncated, masked and hashed columns.
+
 use std::borrow::Cow;
 
 use super::types::dimensions::Dimensions;

@@ -1,3 +1,5 @@
+//! Masks that replace a text by its hash.
+
 use std::fmt;
 
 use md5::Md5;

@@ -1,3 +1,5 @@
+//! Options for the conversion of columns.
+
 use crate::{OptionError, OptionReader, debezium_version};
 
 /// Options for the conversion of columns. The defaults are Debezium's.

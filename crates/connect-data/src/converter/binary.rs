@@ -1,3 +1,5 @@
+//! ByteArrayConverter and BinaryDataConverter.
+
 use std::borrow::Cow;
 
 use super::json::JsonConverter;

@@ -1,3 +1,5 @@
+//! SimpleHeaderConverter.
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 

@@ -1,3 +1,5 @@
+//! JsonConverter.
+
 use std::sync::Arc;
 
 use base64::Engine as _;

@@ -1,3 +1,5 @@
+//! Schemas in the JSON of JsonConverter.
+
 use std::io::Write as _;
 
 use super::json::JsonConverter;

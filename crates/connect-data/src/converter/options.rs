@@ -1,3 +1,5 @@
+//! Choice of a connector's three converters.
+
 use super::json::{DecimalFormat, JsonConverter};
 use super::registered::RegisteredConverter;
 use super::{Converter, cloud_events};

@@ -1,3 +1,5 @@
+//! Cache of schemas as JSON.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

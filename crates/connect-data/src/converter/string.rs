@@ -1,3 +1,5 @@
+//! StringConverter.
+
 use std::io::Write as _;
 
 use super::binary::text_as_it_is;

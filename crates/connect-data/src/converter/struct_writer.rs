@@ -1,3 +1,5 @@
+//! Fields of a struct as JSON, one by one.
+
 use smallvec::SmallVec;
 
 use super::ConvertError;

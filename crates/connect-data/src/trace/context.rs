@@ -1,3 +1,5 @@
+//! Ids of traces and spans.
+
 use std::fmt;
 
 /// Length of a `traceparent` in version 00, in bytes.

@@ -1,3 +1,5 @@
+//! Log of the spans of records in flight.
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::mem;

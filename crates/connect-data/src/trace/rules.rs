@@ -1,3 +1,5 @@
+//! Options of traces.
+
 use std::sync::Arc;
 
 /// `tracing.*` options of the EventRouter and ActivateTracingSpan.

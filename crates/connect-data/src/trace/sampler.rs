@@ -1,3 +1,5 @@
+//! Choice of the traces that are recorded.
+
 use super::context::{TraceContext, TraceId};
 
 /// Sampler of traces (`OTEL_TRACES_SAMPLER`).

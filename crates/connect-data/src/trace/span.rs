@@ -1,3 +1,5 @@
+//! Spans of a row.
+
 use std::sync::Arc;
 
 use super::context::{SpanId, TraceId};

@@ -1,3 +1,5 @@
+//! Source of spans.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,3 +1,5 @@
+//! Java expressions for topics' names.
+
 use std::borrow::Cow;
 
 use fancy_regex::Regex;

@@ -1,3 +1,5 @@
+//! The field that distinguishes the keys of several tables.
+
 use std::borrow::Cow;
 
 use super::error::Problem;

@@ -1,3 +1,5 @@
+//! Predicates of transforms.
+
 use super::error::Problem;
 use super::expression::Expression;
 use super::settings::Settings;

@@ -1,3 +1,5 @@
+//! Transforms by their classes.
+
 use std::sync::Arc;
 
 use super::Transform;

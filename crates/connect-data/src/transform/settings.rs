@@ -1,3 +1,5 @@
+//! Options of one transform or predicate.
+
 use crate::{NameAdjustment, OptionReader, Refused};
 
 /// Options of one transform or predicate: those below `transforms.NAME.` or `predicates.NAME.`.

@@ -1,3 +1,5 @@
+//! Messages of pgoutput.
+
 use super::{Relation, Tuple};
 use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
 use crate::wire::{DecodeError, Reader, Shortage};

@@ -1,3 +1,5 @@
+//! Descriptions of tables in the stream.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Rows in the stream.
+
 use smallvec::SmallVec;
 
 use crate::wire::{DecodeError, Reader, Shortage};

@@ -1,3 +1,5 @@
+//! Commands to a walsender.
+
 use postgres_protocol::escape::escape_identifier;
 
 /// `CREATE_REPLICATION_SLOT … LOGICAL pgoutput`.

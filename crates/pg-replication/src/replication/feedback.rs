@@ -1,3 +1,5 @@
+//! Status updates to the walsender.
+
 use std::time::{Duration, Instant};
 
 use super::StandbyStatusUpdate;

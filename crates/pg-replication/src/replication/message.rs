@@ -1,3 +1,5 @@
+//! Messages of a walsender.
+
 use bytes::{BufMut, BytesMut};
 
 use crate::wal::{Lsn, PgTimestamp};

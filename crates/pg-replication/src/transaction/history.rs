@@ -1,3 +1,5 @@
+//! Transactions that were read, for comparison with a server.
+
 use std::collections::VecDeque;
 
 use crate::pgoutput::Begin;

@@ -1,3 +1,5 @@
+//! Ids of transactions, objects, servers and timelines.
+
 use std::fmt;
 
 /// A transaction id, as in the `Begin` message.

@@ -1,3 +1,5 @@
+//! Positions in the write-ahead log.
+
 use std::fmt;
 use std::str::FromStr;
 

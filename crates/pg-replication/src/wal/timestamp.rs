@@ -1,3 +1,5 @@
+//! Times of the replication protocol.
+
 use std::time::Duration;
 
 /// Microseconds from the Unix epoch to 2000-01-01 00:00:00 UTC, where PostgreSQL's clock starts.

@@ -1,3 +1,5 @@
+//! Messages of the server.
+
 use std::fmt;
 
 use super::{DecodeError, Frame, Reader, Shortage};

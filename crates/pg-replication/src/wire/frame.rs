@@ -1,3 +1,5 @@
+//! Boundaries of messages in the receive buffer.
+
 use bytes::{Buf, BytesMut};
 
 /// Length of the tag and the length word of a backend message.

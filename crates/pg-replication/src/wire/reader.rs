@@ -1,3 +1,5 @@
+//! Cursor over a message's body.
+
 use std::str;
 
 /// A decoding error: the message, the offset in its body, and the cause.

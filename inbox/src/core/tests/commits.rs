@@ -1,3 +1,5 @@
+//! Tests of the offsets to commit.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of crashes.
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 

@@ -1,3 +1,5 @@
+//! Tests of events that must wait.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Model of a partition, driven by random steps.
+
 use std::collections::HashMap;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Tests of parked events.
+
 use super::*;
 
 #[test]

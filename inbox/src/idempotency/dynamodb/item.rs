@@ -1,3 +1,5 @@
+//! Items of DynamoDB.
+
 use std::time::Duration;
 
 use super::super::answer::Answer;

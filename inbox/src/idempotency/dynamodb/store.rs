@@ -1,3 +1,5 @@
+//! Store in DynamoDB.
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::super::claim::{BeginOutcome, BeginRequest, Claim, ExtendOutcome, FinishOutcome, Outcome};

@@ -1,3 +1,5 @@
+//! Access to a DynamoDB table.
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::future::Future;

@@ -1,3 +1,5 @@
+//! Connections of the store in PostgreSQL.
+
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,3 +1,5 @@
+//! Deletion of expired records.
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 

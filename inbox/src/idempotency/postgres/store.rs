@@ -1,3 +1,5 @@
+//! Store in PostgreSQL.
+
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;

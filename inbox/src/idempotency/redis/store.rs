@@ -1,3 +1,5 @@
+//! Store in Redis.
+
 use std::time::Duration;
 
 use redis::Value;

@@ -1,3 +1,5 @@
+//! Row groups of a Parquet file.
+
 use std::fs::File;
 
 use ::parquet::basic::Type as Physical;

@@ -1,3 +1,5 @@
+//! Rows of a segment.
+
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::Path;

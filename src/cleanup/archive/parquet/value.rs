@@ -1,3 +1,5 @@
+//! Values of a Parquet file.
+
 use ::parquet::basic::{LogicalType, Repetition, TimeUnit, Type as Physical};
 use ::parquet::data_type::{ByteArray, FixedLenByteArray};
 use ::parquet::errors::ParquetError;

@@ -1,3 +1,5 @@
+//! Arguments of `outboxd cleanup`.
+
 use std::path::PathBuf;
 use std::time::Duration;
 

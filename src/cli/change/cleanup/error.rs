@@ -1,3 +1,5 @@
+//! Errors of `outboxd cleanup`.
+
 use std::io::ErrorKind;
 use std::path::PathBuf;
 

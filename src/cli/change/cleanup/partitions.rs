@@ -1,3 +1,5 @@
+//! Partitions in `outboxd cleanup`.
+
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

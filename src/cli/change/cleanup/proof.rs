@@ -1,3 +1,5 @@
+//! Proof of `outboxd cleanup` that rows are sent.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

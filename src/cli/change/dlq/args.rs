@@ -1,3 +1,5 @@
+//! Arguments of `outboxd dlq`.
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};

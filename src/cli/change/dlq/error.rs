@@ -1,3 +1,5 @@
+//! Errors of `outboxd dlq`.
+
 use std::io;
 use std::path::PathBuf;
 

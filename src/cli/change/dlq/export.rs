@@ -1,3 +1,5 @@
+//! `outboxd dlq export`.
+
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! Filters of dead letters.
+
 use super::args::FilterArgs;
 use super::letter::Cause;
 

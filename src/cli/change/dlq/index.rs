@@ -1,3 +1,5 @@
+//! Index of the dead letters of a topic.
+
 use std::collections::HashMap;
 
 use outboxd_inbox::dead_letter::Contents;

@@ -1,3 +1,5 @@
+//! Dead letters in the index.
+
 use outboxd_inbox::dead_letter::{Contents, DeadLetter, replay_count};
 use sha2::{Digest as _, Sha256};
 

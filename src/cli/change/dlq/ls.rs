@@ -1,3 +1,5 @@
+//! `outboxd dlq ls`.
+
 use std::collections::BTreeMap;
 
 use indicatif::HumanCount;

@@ -1,3 +1,5 @@
+//! Dead letters as JSON.
+
 use outboxd_inbox::dead_letter::{Contents, DeadLetter};
 use serde_json::{Map, Value, json};
 

@@ -1,3 +1,5 @@
+//! Positions of dead letters on the command line.
+
 use std::fmt;
 use std::str::FromStr;
 

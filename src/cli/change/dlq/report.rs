@@ -1,3 +1,5 @@
+//! Reports of `replay` and `discard`.
+
 use std::collections::BTreeMap;
 
 use indicatif::HumanCount;

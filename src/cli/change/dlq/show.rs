@@ -1,3 +1,5 @@
+//! `outboxd dlq show`.
+
 use outboxd_inbox::dead_letter::DeadLetter;
 
 use super::Context;

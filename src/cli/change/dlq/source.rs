@@ -1,3 +1,5 @@
+//! The dead-letter topic and its topic of states.
+
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;

@@ -1,3 +1,5 @@
+//! Arguments of `outboxd inbox`.
+
 use clap::{Args, Subcommand};
 
 use super::place::{Place, Selection};

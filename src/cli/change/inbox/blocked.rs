@@ -1,3 +1,5 @@
+//! Keys with parked events.
+
 use serde::Serialize;
 use serde_json::Value;
 use tokio_postgres::Row;

@@ -1,3 +1,5 @@
+//! Errors of `outboxd inbox`.
+
 use crate::cli::shell::address::AddressError;
 use crate::config::ConfigError;
 use crate::error::{Diagnose, Diagnosis, Exit};

@@ -1,3 +1,5 @@
+//! `outboxd inbox ls`.
+
 use serde::Serialize;
 use tokio_postgres::Row;
 

@@ -1,3 +1,5 @@
+//! Details of a key or an id.
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -9,7 +11,7 @@ use crate::cli::shell::time;
 /// Events of a text; JSON has all.
 const SHOWN_MAX: usize = 20;
 
-/// WaitState of a key or an id, with its parked events.
+/// State of a key or an id, with its parked events.
 #[derive(Debug, Serialize)]
 pub(super) struct Page {
     pub(super) consumer: String,

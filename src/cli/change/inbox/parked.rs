@@ -1,3 +1,5 @@
+//! Parked events in the tables.
+
 use std::sync::Arc;
 
 use outboxd_inbox::event::{Event, Header, IdSource};

@@ -1,3 +1,5 @@
+//! Partitions in the tables.
+
 use serde::Serialize;
 use tokio_postgres::Row;
 
@@ -57,7 +59,7 @@ pub(super) struct Partition {
     pub(super) transactions: i64,
 }
 
-/// ParkedCounts events by the reason for which they wait.
+/// Numbers of parked events by the reason for which they wait.
 #[derive(Debug, Serialize)]
 pub(super) struct ParkedCounts {
     pub(super) total: i64,

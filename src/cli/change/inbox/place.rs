@@ -1,3 +1,5 @@
+//! Selection of events on the command line.
+
 use std::fmt;
 
 use crate::cli::shell::text::shown;

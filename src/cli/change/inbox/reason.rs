@@ -1,3 +1,5 @@
+//! Reasons for which events wait.
+
 use serde::Serialize;
 
 /// Reason for which a parked event waits.

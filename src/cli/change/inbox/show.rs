@@ -1,3 +1,5 @@
+//! `outboxd inbox show`.
+
 use super::args::ShowArgs;
 use super::error::InboxError;
 use super::page::{KeySequence, Page, Remembered, Shown};

@@ -1,3 +1,5 @@
+//! Sessions with the inbox's tables.
+
 use postgres_protocol::escape::escape_identifier;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSqlOwned, ToSql};

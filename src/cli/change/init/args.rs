@@ -1,3 +1,5 @@
+//! Arguments of `outboxd init`.
+
 use std::path::PathBuf;
 
 use clap::Args;

@@ -1,3 +1,5 @@
+//! Errors of `outboxd init`.
+
 use std::io;
 use std::path::PathBuf;
 

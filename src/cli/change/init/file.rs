@@ -1,3 +1,5 @@
+//! The configuration file that `init` writes.
+
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::Path;

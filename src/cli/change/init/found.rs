@@ -1,3 +1,5 @@
+//! Search for the outbox.
+
 use super::error::InitError;
 use super::shape::{Named, Shape};
 use crate::connect::column::ColumnDescription;

@@ -1,3 +1,5 @@
+//! Settings given by the user.
+
 use std::path::{Path, PathBuf};
 
 use super::args::InitArgs;

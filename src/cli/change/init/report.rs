@@ -1,3 +1,5 @@
+//! Report of `outboxd init`.
+
 use serde_json::{Map, Value, json};
 
 use super::found;

@@ -1,3 +1,5 @@
+//! Topics that `init` creates.
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Arguments of `outboxd migrate`.
+
 use std::time::Duration;
 
 use clap::{Args, Subcommand};

@@ -1,3 +1,5 @@
+//! Errors of `outboxd migrate`.
+
 use crate::cli::run::assemble::AssembleError;
 use crate::cli::shell::marks::{STATES, plain};
 use crate::cli::shell::steps::StepError;

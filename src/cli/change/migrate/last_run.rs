@@ -1,3 +1,5 @@
+//! End of outboxd's last run.
+
 use std::sync::Arc;
 use std::time::Duration;
 

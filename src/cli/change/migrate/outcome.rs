@@ -1,3 +1,5 @@
+//! Outcome of a step of a migration.
+
 use serde_json::json;
 
 use super::args::From;

@@ -1,3 +1,5 @@
+//! Arguments of `outboxd move`.
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};

@@ -1,3 +1,5 @@
+//! Comparison of rows with records before a cut-over.
+
 use std::collections::HashSet;
 
 use super::args::TargetArgs;

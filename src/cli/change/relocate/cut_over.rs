@@ -1,3 +1,5 @@
+//! `outboxd move cut-over`.
+
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;

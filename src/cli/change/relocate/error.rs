@@ -1,3 +1,5 @@
+//! Errors of `outboxd move`.
+
 use crate::cli::prove::verify::VerifyError;
 use crate::cli::run::assemble::AssembleError;
 use crate::error::{Diagnose, Diagnosis, Exit};

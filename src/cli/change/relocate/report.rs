@@ -1,3 +1,5 @@
+//! Reports of `outboxd move`.
+
 use indicatif::HumanCount;
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! The server of a move, and its obstacles.
+
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Paths of a signal to the relay.
+
 use serde_json::{Value, json};
 
 use super::error::SignalError;

@@ -1,3 +1,5 @@
+//! Errors of `outboxd signal`.
+
 use crate::cli::run::assemble::AssembleError;
 use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::{postgres, relay};

@@ -1,3 +1,5 @@
+//! Arguments of `outboxd slot`.
+
 use clap::{Args, Subcommand};
 
 use crate::cli::args::ConfigArgs;

@@ -1,3 +1,5 @@
+//! `outboxd slot create`.
+
 use serde_json::json;
 
 use super::Target;

@@ -1,3 +1,5 @@
+//! Errors of `outboxd slot`.
+
 use crate::config::ConfigError;
 use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::postgres::{self, InvalidSlotName, shown_application};

@@ -1,3 +1,5 @@
+//! Changes that would not be sent without the slot.
+
 use postgres_protocol::escape::escape_identifier;
 use serde::Serialize;
 

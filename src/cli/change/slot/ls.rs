@@ -1,3 +1,5 @@
+//! `outboxd slot ls`.
+
 use indicatif::HumanBytes;
 use serde_json::json;
 

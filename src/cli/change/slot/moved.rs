@@ -1,3 +1,5 @@
+//! `outboxd slot drop` and `advance`.
+
 use std::sync::Arc;
 
 use indicatif::{HumanBytes, HumanCount};

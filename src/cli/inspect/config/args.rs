@@ -1,3 +1,5 @@
+//! Arguments of `outboxd config`.
+
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::args::ConfigArgs;

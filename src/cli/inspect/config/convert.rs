@@ -1,3 +1,5 @@
+//! `outboxd config convert`.
+
 use serde_json::{Map, Value, json};
 
 use super::args::Form;

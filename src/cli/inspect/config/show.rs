@@ -1,3 +1,5 @@
+//! `outboxd config show`.
+
 use serde_json::json;
 
 use super::args::ShowArgs;

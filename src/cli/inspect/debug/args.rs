@@ -1,3 +1,5 @@
+//! Arguments of `outboxd debug`.
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};

@@ -1,3 +1,5 @@
+//! The catalog in a bundle.
+
 use serde_json::{Map, Value};
 
 use super::error::BundleError;

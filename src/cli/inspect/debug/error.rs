@@ -1,3 +1,5 @@
+//! Errors of `outboxd debug bundle`.
+
 use std::io;
 
 use crate::cli::run::assemble::AssembleError;

@@ -1,3 +1,5 @@
+//! Secrets that are masked in a bundle.
+
 use crate::config::ShownConfig;
 use crate::secret::Secret;
 

@@ -1,3 +1,5 @@
+//! Arguments of `outboxd explain`.
+
 use clap::Args;
 
 use super::wanted::Kind;

@@ -1,3 +1,5 @@
+//! Errors of `outboxd explain`.
+
 use crate::cli::shell::decoding::DecodingError;
 use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::http::AskError;

@@ -1,3 +1,5 @@
+//! Facts that a report lacks.
+
 use serde::Serialize;
 
 use super::story::Story;

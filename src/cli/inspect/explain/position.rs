@@ -1,3 +1,5 @@
+//! The header `outboxd.position`.
+
 use serde::Serialize;
 
 use crate::wal::Lsn;

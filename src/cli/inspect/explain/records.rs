@@ -1,3 +1,5 @@
+//! Records of an event in Kafka.
+
 use outboxd_inbox::dead_letter::{Contents, DeadLetter};
 use serde::Serialize;
 

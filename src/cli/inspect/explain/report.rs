@@ -1,3 +1,5 @@
+//! Report of `outboxd explain`.
+
 use indicatif::{HumanBytes, HumanCount};
 
 use super::not_told::{NotTold, not_told};

@@ -1,3 +1,5 @@
+//! Rows of an event in PostgreSQL.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

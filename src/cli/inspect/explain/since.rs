@@ -1,3 +1,5 @@
+//! Time from which topics are read.
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use uuid::{Uuid, Version};

@@ -1,3 +1,5 @@
+//! Conclusions about an event.
+
 use serde::Serialize;
 use serde_json::json;
 

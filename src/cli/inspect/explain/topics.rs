@@ -1,3 +1,5 @@
+//! Topics that may have an event's record.
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Search terms of `outboxd explain`.
+
 use serde_json::{Map, Value};
 use uuid::Uuid;
 

@@ -1,3 +1,5 @@
+//! Arguments of `outboxd status` and `lag`.
+
 use std::time::Duration;
 
 use clap::Args;

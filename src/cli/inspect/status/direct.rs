@@ -1,3 +1,5 @@
+//! State of the slot without a running outboxd.
+
 use std::time::Instant;
 
 use serde::Serialize;

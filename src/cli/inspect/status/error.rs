@@ -1,3 +1,5 @@
+//! Errors of `outboxd status`.
+
 use crate::config::ConfigError;
 use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::http::AskError;

@@ -1,3 +1,5 @@
+//! `outboxd lag`.
+
 use indicatif::HumanBytes;
 use tokio::time;
 

@@ -1,3 +1,5 @@
+//! Repeated queries for a state.
+
 use std::time::Duration;
 
 use super::args::InstanceArgs;

@@ -1,3 +1,5 @@
+//! Reasons of a stop, stored in Kafka.
+
 use std::sync::Arc;
 use std::time::Duration;
 

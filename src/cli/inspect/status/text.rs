@@ -1,3 +1,5 @@
+//! Text of `outboxd status`.
+
 use std::time::Duration;
 
 use indicatif::{HumanBytes, HumanCount};

@@ -1,3 +1,5 @@
+//! Arguments of `outboxd tail`.
+
 use clap::Args;
 
 use crate::cli::args::ConfigArgs;

@@ -1,3 +1,5 @@
+//! Decoded keys and values.
+
 use std::borrow::Cow;
 
 use crate::cli::shell::decoding::{DecodingError, RecordDecoder};

@@ -1,3 +1,5 @@
+//! Errors of `outboxd tail`.
+
 use crate::cli::inspect::explain::ExplainError;
 use crate::cli::run::assemble::AssembleError;
 use crate::cli::shell::decoding::DecodingError;

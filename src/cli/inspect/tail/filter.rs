@@ -1,3 +1,5 @@
+//! Filter of printed records.
+
 use super::args::TailArgs;
 use crate::cli::shell::text::says;
 use crate::kafka::ScannedRecord;

@@ -1,3 +1,5 @@
+//! Records as lines.
+
 use indicatif::HumanBytes;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! The screen of `outboxd top`.
+
 use std::time::Duration;
 
 use indicatif::HumanBytes;

@@ -1,3 +1,5 @@
+//! Checks of the configuration.
+
 use super::codes;
 use super::report::Check;
 use crate::cli::run::assemble::AssembleError;

@@ -1,3 +1,5 @@
+//! Results of checks, and their output.
+
 use std::io::{self, IsTerminal as _, Write as _};
 
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! Errors of `outboxd verify`.
+
 use std::path::PathBuf;
 use std::{fmt, io};
 

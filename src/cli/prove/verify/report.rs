@@ -1,3 +1,5 @@
+//! Printed findings.
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write as _};
 

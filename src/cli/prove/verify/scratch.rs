@@ -1,3 +1,5 @@
+//! Entries that do not fit into memory.
+
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::marker::PhantomData;

@@ -1,3 +1,5 @@
+//! Wait until the slot has passed the rows.
+
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};

@@ -1,3 +1,5 @@
+//! Summary of a verification.
+
 use indicatif::HumanCount;
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! Errors of a configuration that cannot run.
+
 use crate::config::ConfigError;
 use crate::error::{Diagnose, Diagnosis};
 use crate::{kafka, key_store, otlp, registry};

@@ -1,3 +1,5 @@
+//! Tests of the sources of AWS credentials.
+
 use std::fs;
 use std::time::{Duration, SystemTime};
 

@@ -1,3 +1,5 @@
+//! Errors of captured rows that cannot be sent.
+
 use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::outbox::BindError;
 use crate::postgres::{self, Storage, TableVersion};

@@ -1,3 +1,5 @@
+//! Suspicions that rows are missing in the stream.
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Tests of a start after a Kafka transaction.
+
 use super::*;
 use crate::wal::Xid;
 

@@ -1,3 +1,5 @@
+//! Notifications in the pipeline.
+
 use super::{Feed, Outcome};
 use crate::connect::converter::{ConvertError, Destination};
 use crate::kafka::Transport;

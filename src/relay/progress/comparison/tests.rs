@@ -1,3 +1,5 @@
+//! Tests of the comparison of slot and position.
+
 use super::*;
 use crate::postgres::{Peer, SlotName, SlotRecovery, TableFilter};
 use crate::relay::capture::captured::{CapturedTable, Suspicion, SuspicionCause};

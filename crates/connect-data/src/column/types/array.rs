@@ -1,3 +1,5 @@
+//! Arrays.
+
 use std::borrow::Cow;
 
 use crate::Value;

@@ -1,3 +1,5 @@
+//! `bytea` and bit strings.
+
 use std::borrow::Cow;
 
 use base64::Engine as _;

@@ -1,3 +1,5 @@
+//! Lengths and scales of columns.
+
 use super::numeric::precision_and_bare_scale;
 use crate::column::TypeKind;
 

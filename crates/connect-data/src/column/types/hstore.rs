@@ -1,3 +1,5 @@
+//! `hstore`.
+
 use std::borrow::Cow;
 
 use super::array::quoted_text;

@@ -1,3 +1,5 @@
+//! `interval`.
+
 use std::borrow::Cow;
 
 use super::calendar::{micros_of_clock, write_micros};

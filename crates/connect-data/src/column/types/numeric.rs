@@ -1,3 +1,5 @@
+//! `numeric` and `money`.
+
 use std::borrow::Cow;
 
 use crate::column::format::{Format, required};

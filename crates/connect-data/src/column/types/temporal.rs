@@ -1,3 +1,5 @@
+//! Dates, times and timestamps.
+
 use std::borrow::Cow;
 
 use super::calendar::{

@@ -1,3 +1,5 @@
+//! Attributes of a cloud event.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

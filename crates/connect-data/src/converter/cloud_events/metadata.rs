@@ -1,3 +1,5 @@
+//! Sources of a cloud event's metadata.
+
 use super::record::Record;
 use crate::Value;
 use crate::converter::ConvertError;

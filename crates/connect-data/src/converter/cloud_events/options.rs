@@ -1,3 +1,5 @@
+//! Options of CloudEventsConverter.
+
 use super::metadata::{Metadata, Origin};
 use super::{Avro, CloudEvents};
 use crate::converter::JsonConverter;

@@ -1,3 +1,5 @@
+//! Structs of a change event as a cloud event reads them.
+
 use crate::converter::ConvertError;
 use crate::java::date::{calendar_date, clock};
 use crate::{Field, Kind, Schema, Value};

@@ -1,3 +1,5 @@
+//! Errors of schemas and values for a registry.
+
 use super::avro::NameError;
 
 /// A Connect schema or value that the registry's schema language cannot express.

@@ -1,3 +1,5 @@
+//! The three encodings, and the texts of their schemas.
+
 use super::avro::{self, TextOptions};
 use super::json_schema::{self, JsonSchemaOptions};
 use super::options::Flavor;

@@ -1,3 +1,5 @@
+//! Ids of schemas, and requests for them.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Options of converters with a schema registry.
+
 use super::avro::{TextOptions, Writer};
 use super::form::Form;
 use super::ids::Side;

@@ -1,3 +1,5 @@
+//! Names of subjects.
+
 use super::{SchemaError, Side};
 
 /// `key.subject.name.strategy`, `value.subject.name.strategy`: rule for the name of a subject.

@@ -1,3 +1,5 @@
+//! Transform `ExtractChangedRecordState`.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Transform `ExtractSchemaToNewRecord`.
+
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,3 +1,5 @@
+//! Transform `HeaderToValue`.
+
 use std::sync::Arc;
 
 use crate::source_record::{Datum, SourceRecord};

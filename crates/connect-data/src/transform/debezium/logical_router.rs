@@ -1,3 +1,5 @@
+//! Transform `ToLogicalTopicRouter`.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Transform `PartitionRouting`.
+
 use super::murmur;
 use super::unwrap::{is_change_event, operation};
 use crate::java::hash_code;

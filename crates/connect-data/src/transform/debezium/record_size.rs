@@ -1,3 +1,5 @@
+//! Transform `EnforceRecordSize`.
+
 use crate::source_record::SourceRecord;
 use crate::transform::Transform;
 use crate::transform::error::Problem;

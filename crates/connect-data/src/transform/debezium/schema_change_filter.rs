@@ -1,3 +1,5 @@
+//! Transform `SchemaChangeEventFilter`.
+
 use crate::Refused;
 use crate::source_record::SourceRecord;
 use crate::transform::Transform;

@@ -1,3 +1,5 @@
+//! Transform `VectorToJsonConverter`.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Paths of fields.
+
 use super::structs;
 use crate::{Refused, Schema, Value};
 

@@ -1,3 +1,5 @@
+//! Results of a transform by schema.
+
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;

@@ -1,3 +1,5 @@
+//! Keys and values as transforms change them.
+
 use std::sync::Arc;
 
 use crate::source_record::{Datum, SourceRecord};

@@ -1,3 +1,5 @@
+//! Transform `Cast`.
+
 use std::sync::Arc;
 
 use base64::Engine as _;

@@ -1,3 +1,5 @@
+//! Transform `ExtractField`.
+
 use std::sync::Arc;
 
 use crate::source_record::SourceRecord;

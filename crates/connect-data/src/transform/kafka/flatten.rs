@@ -1,3 +1,5 @@
+//! Transform `Flatten`.
+
 use std::sync::Arc;
 
 use crate::source_record::{Datum, SourceRecord};

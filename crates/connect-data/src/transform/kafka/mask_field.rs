@@ -1,3 +1,5 @@
+//! Transform `MaskField`.
+
 use std::sync::Arc;
 
 use crate::java::numbers;

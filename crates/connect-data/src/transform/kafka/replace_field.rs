@@ -1,3 +1,5 @@
+//! Transform `ReplaceField`.
+
 use std::sync::Arc;
 
 use crate::source_record::{Datum, SourceRecord};

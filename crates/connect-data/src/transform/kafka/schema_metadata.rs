@@ -1,3 +1,5 @@
+//! Transform `SetSchemaMetadata`.
+
 use std::sync::Arc;
 
 use crate::source_record::SourceRecord;

@@ -1,3 +1,5 @@
+//! Transform `TimestampConverter`.
+
 use std::sync::Arc;
 
 use crate::java::date_format::DateFormat;

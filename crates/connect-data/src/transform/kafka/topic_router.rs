@@ -1,3 +1,5 @@
+//! Transforms `RegexRouter`, `TimestampRouter` and `Filter`.
+
 use crate::Refused;
 use crate::java::date_format::DateFormat;
 use crate::source_record::SourceRecord;

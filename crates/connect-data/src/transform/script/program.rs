@@ -1,3 +1,5 @@
+//! Compiled CEL expressions.
+
 use std::sync::Arc;
 
 use cel::common::ast::{EntryExpr, Expr};

@@ -1,3 +1,5 @@
+//! The record that `replay` sends for a dead letter.
+
 use outboxd_inbox::dead_letter::{Contents, DeadLetter, REPLAY_COUNT, REPLAYED_FROM};
 
 use super::super::error::DlqError;

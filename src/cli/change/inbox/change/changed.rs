@@ -1,3 +1,5 @@
+//! Changed events in a report.
+
 use serde::Serialize;
 use serde_json::Value;
 

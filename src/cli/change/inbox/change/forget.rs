@@ -1,3 +1,5 @@
+//! `outboxd inbox forget`.
+
 use std::collections::BTreeSet;
 
 use super::changed::Changed;

@@ -1,3 +1,5 @@
+//! `outboxd inbox release`.
+
 use super::changed::Changed;
 use super::report::{Action, Report};
 use super::{UNPARK, begin, commit, partitions, require, reread};

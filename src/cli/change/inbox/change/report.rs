@@ -1,3 +1,5 @@
+//! Reports of commands that change the tables.
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;

@@ -1,3 +1,5 @@
+//! `outboxd inbox retry`.
+
 use super::changed::Changed;
 use super::report::{Action, Report};
 use super::{begin, commit, fence, partitions, require, reread};

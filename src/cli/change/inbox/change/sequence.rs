@@ -1,3 +1,5 @@
+//! Sequence numbers that a command skips.
+
 use crate::cli::change::inbox::tables::Tables;
 use crate::postgres::Error;
 

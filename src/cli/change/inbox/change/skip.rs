@@ -1,3 +1,5 @@
+//! `outboxd inbox skip`.
+
 use super::changed::Changed;
 use super::report::{Action, Report};
 use super::sequence::{Numbers, mark_dead, pass};

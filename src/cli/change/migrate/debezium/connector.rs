@@ -1,3 +1,5 @@
+//! A connector in Connect's REST interface.
+
 use std::fmt;
 use std::io;
 use std::time::Duration;

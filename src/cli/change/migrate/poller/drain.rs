@@ -1,3 +1,5 @@
+//! Steps of a migration that need locks.
+
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};

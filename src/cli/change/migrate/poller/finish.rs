@@ -1,3 +1,5 @@
+//! `outboxd migrate finish` from a poller.
+
 use std::time::Duration;
 
 use postgres_protocol::escape::escape_identifier;

@@ -1,3 +1,5 @@
+//! Progress of a migration from a poller.
+
 use serde::Serialize;
 
 use super::site::Site;

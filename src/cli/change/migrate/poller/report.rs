@@ -1,3 +1,5 @@
+//! Reports of a migration from a poller.
+
 use serde_json::{Value, json};
 
 use super::phase::{self, Phase};

@@ -1,3 +1,5 @@
+//! `outboxd migrate rollback` to a poller.
+
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};

@@ -1,3 +1,5 @@
+//! Objects of a migration from a poller.
+
 use std::sync::Arc;
 
 use super::mark::Mark;

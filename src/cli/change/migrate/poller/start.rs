@@ -1,3 +1,5 @@
+//! `outboxd migrate start` from a poller.
+
 use std::time::Duration;
 
 use tokio::time::sleep;

@@ -1,3 +1,5 @@
+//! Statements of a migration from a poller.
+
 use postgres_protocol::escape::{escape_identifier, escape_literal};
 
 use super::phase::Phase;

@@ -1,3 +1,5 @@
+//! `outboxd migrate finish` from another slot.
+
 use super::site::{Phase, Site};
 use crate::cli::change::migrate::args::{FinishArgs, From};
 use crate::cli::change::migrate::error::MigrateError;

@@ -1,3 +1,5 @@
+//! Reports of a migration from another slot.
+
 use serde_json::json;
 
 use super::site::{Phase, Site};

@@ -1,3 +1,5 @@
+//! `outboxd migrate rollback` to another slot.
+
 use postgres_protocol::escape::escape_literal;
 
 use super::site::{Phase, Site};

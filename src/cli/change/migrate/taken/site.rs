@@ -1,3 +1,5 @@
+//! Slots of a migration from another slot.
+
 use std::sync::Arc;
 
 use postgres_protocol::escape::escape_literal;

@@ -1,3 +1,5 @@
+//! `point`.
+
 use std::borrow::Cow;
 
 use crate::column::format::{nullable, required};

@@ -1,3 +1,5 @@
+//! Names in Avro schemas.
+
 use std::fmt;
 
 /// A name that Avro's Java library does not allow.

@@ -1,3 +1,5 @@
+//! Avro schemas for reading.
+
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};

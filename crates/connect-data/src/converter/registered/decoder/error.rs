@@ -1,3 +1,5 @@
+//! Errors of reading a record.
+
 /// Failure to read a record. The error does not contain the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {

@@ -1,3 +1,5 @@
+//! Protobuf schemas for reading.
+
 use std::borrow::Cow;
 use std::fmt;
 

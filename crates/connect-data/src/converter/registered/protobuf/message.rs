@@ -1,3 +1,5 @@
+//! Messages of a Protobuf schema.
+
 use super::logical::Logical;
 use super::names::{self, FullName, checked, scrubbed};
 use super::wrapper::Wrapper;

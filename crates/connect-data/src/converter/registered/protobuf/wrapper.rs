@@ -1,3 +1,5 @@
+//! Google's messages for single values.
+
 use crate::Kind;
 
 /// A message of `google/protobuf/wrappers.proto`, which has one field.

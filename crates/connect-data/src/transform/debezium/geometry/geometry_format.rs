@@ -1,3 +1,5 @@
+//! Transform `GeometryFormatTransformer`.
+
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 

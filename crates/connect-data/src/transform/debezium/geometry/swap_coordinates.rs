@@ -1,3 +1,5 @@
+//! Transform `SwapGeometryCoordinates`.
+
 use std::borrow::Cow;
 
 use super::geometries::{Geometry, Inside};

@@ -1,3 +1,5 @@
+//! Hypertables of TimescaleDB's chunks.
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

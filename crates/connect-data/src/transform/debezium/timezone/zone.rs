@@ -1,3 +1,5 @@
+//! Time zones.
+
 use jiff::Timestamp;
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone, TimeZoneDatabase};
 

@@ -1,3 +1,5 @@
+//! Fields that ExtractNewRecordState drops by a header.
+
 use std::sync::Arc;
 
 use crate::source_record::SourceRecord;

@@ -1,3 +1,5 @@
+//! Positions in change events that ExtractNewRecordState reads.
+
 use std::sync::Arc;
 
 use super::reference::{Found, Reference};

@@ -1,3 +1,5 @@
+//! Fields that ExtractNewRecordState adds.
+
 use std::sync::Arc;
 
 use super::OPERATION;
