@@ -3,11 +3,6 @@
 pub mod ack {
     pub use crate::ack::{Ledger, Ticket};
 }
-pub mod change {
-    pub use crate::change::{
-        ChangeContext, ChangeEvents, ChangeRecords, ChangeTable, RowChange, SkippedHalves, Snapshot,
-    };
-}
 #[cfg(feature = "io")]
 pub mod cli {
     pub use crate::cli::{relay_parts, run_with};
@@ -27,12 +22,6 @@ pub mod error {
 pub mod kafka {
     pub use crate::kafka::{Options, StateTopic, Stored, partition_of};
 }
-pub mod outbox {
-    pub use crate::outbox::{
-        Encoder, EventContext, EventRouter, EventRouterOptions, MessageOutbox, MessagePrefixes, OutboxTable,
-        RouteContext, RouteError, check_topic_name,
-    };
-}
 #[cfg(feature = "io")]
 pub mod postgres {
     pub use crate::postgres::{Connection, ReplicationStream, ServerOptions, TlsOptions, TlsSetup};
@@ -43,9 +32,6 @@ pub mod relay {
 }
 pub mod secret {
     pub use crate::secret::Secret;
-}
-pub mod source_offset {
-    pub use crate::source_offset::{MessageType, OffsetKey, OffsetMap, SentBefore, SourceOffset};
 }
 #[cfg(feature = "io")]
 pub mod telemetry {

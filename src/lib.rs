@@ -27,10 +27,6 @@ mod error;
 mod secret;
 
 mod ack;
-mod change;
-mod outbox;
-mod signal;
-mod source_offset;
 mod verification;
 
 #[cfg(feature = "io")]
@@ -62,6 +58,7 @@ mod telemetry;
 #[cfg(feature = "demo")]
 mod throwaway;
 
+use change_events::{change, outbox, signal, source_offset};
 use connect_data as connect;
 use connect_data::trace;
 use pg_replication::{pgoutput, replication, transaction, wal, wire};
