@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes in, values out. They build without the `io` feature; here they are kept from the standard library's io too, as all crates in
-/// `crates` are.
+/// The modules of the root without I/O. They must not name a socket, a clock or a file, and neither must the crates in `crates`.
 const SANS_IO: [&str; 4] = ["error", "secret", "ack", "verification"];
 
 /// The same of the relay: what decides takes the time as an argument.

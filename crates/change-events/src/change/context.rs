@@ -53,9 +53,9 @@ pub struct SkippedHalves {
 /// First or last place in a sequence, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
-    /// Whether it is the first one.
+    /// True if it is the first one.
     pub first: bool,
-    /// Whether it is the last one.
+    /// True if it is the last one.
     pub last: bool,
 }
 

@@ -41,7 +41,7 @@ pub enum Scanned {
     Rows {
         /// The rows, in the order of the scan.
         rows: Vec<Values>,
-        /// Whether further rows may follow.
+        /// True if further rows may follow.
         more: bool,
         /// The transactions that the reading transaction sees, if it was asked.
         visible: Option<PgSnapshot>,

@@ -7,7 +7,7 @@ use super::Condition;
 pub struct Signal {
     /// The id, which notifications repeat.
     pub id: String,
-    /// What to do.
+    /// The action.
     pub action: Action,
 }
 

@@ -54,6 +54,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::*;
+    use crate::signal::ReadRow;
     use crate::signal::{PgSnapshot, Signal};
 
     const TABLE: &str = "public.a";

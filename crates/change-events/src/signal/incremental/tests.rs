@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use super::world::*;
 use super::*;
+use crate::signal::ReadRow;
 
 const EXECUTE: &str = r#"{"data-collections":["public.a"]}"#;
 

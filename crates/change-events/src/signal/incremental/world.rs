@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::*;
+use crate::signal::ReadRow;
 use crate::signal::{PgSnapshot, Signal};
 
 pub(super) const TABLE: &str = "public.a";
