@@ -1,3 +1,5 @@
+//! Facts of an event that the row does not contain.
+
 use std::sync::Arc;
 
 use super::envelope::transaction::Before;

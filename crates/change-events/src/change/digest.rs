@@ -1,3 +1,5 @@
+//! Hashes by which a change is recognised.
+
 use sha2::{Digest as _, Sha256};
 
 use super::row_change::{Row, RowChange};

@@ -1,3 +1,5 @@
+//! Change events of tables.
+
 use std::sync::Arc;
 
 use super::envelope::headers;

@@ -1,3 +1,5 @@
+//! Options of change events.
+
 use super::envelope::transaction::TransactionTopic;
 use super::table::key::{KeyColumns, MESSAGE_KEY_COLUMNS};
 use super::table::placeholder::Placeholder;

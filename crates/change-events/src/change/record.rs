@@ -1,3 +1,5 @@
+//! Records of a change.
+
 use std::borrow::Cow;
 
 use smallvec::SmallVec;

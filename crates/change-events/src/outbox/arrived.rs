@@ -1,3 +1,5 @@
+//! Rows that reach an EventRouter among other transforms.
+
 use std::sync::Arc;
 
 use super::table::{BoundColumn, Row};

@@ -1,3 +1,5 @@
+//! Search for a table's columns.
+
 use std::sync::Arc;
 
 use super::envelope::Envelope;

@@ -1,3 +1,5 @@
+//! Buffers for the conversion of rows.
+
 use super::expand::KnownSchemas;
 use super::topic::TopicCache;
 use connect_data::converter::registered::{Registration, SchemaId, SchemaIds};

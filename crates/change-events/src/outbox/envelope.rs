@@ -1,3 +1,5 @@
+//! Values that contain the payload and further columns.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

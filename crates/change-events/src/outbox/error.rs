@@ -1,3 +1,5 @@
+//! Errors of tables and rows that the router cannot use.
+
 use postgres_protocol::escape::escape_identifier;
 
 use super::topic::TopicError;
@@ -253,9 +255,9 @@ impl RouteError {
             | Self::Column { .. }
             | Self::Transform { .. }
             | Self::Updated { .. }
-            | Self::MovedTopic { .. } => return Diagnosis::definite(Exit::Row).with_fix(TOLERATE),
+            | Self::MovedTopic { .. } => return Some(TOLERATE.to_owned()),
         };
-        Diagnosis::definite(Exit::Row).with_fix(format!("{forbid}\n{TOLERATE}"))
+        Some(format!("{forbid}\n{TOLERATE}"))
     }
 }
 

@@ -1,3 +1,5 @@
+//! Options of the EventRouter.
+
 use super::expand::JsonExpansion;
 use super::placement::{self, AdditionalField, Placement};
 use super::topic::TopicRouting;

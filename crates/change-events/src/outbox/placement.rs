@@ -1,3 +1,5 @@
+//! Additional columns of an event.
+
 use connect_data::OptionError;
 
 const KEY: &str = "table.fields.additional.placement";

@@ -1,3 +1,5 @@
+//! Raw contents of rows and messages that make no event.
+
 use serde_json::{Map, Value as Json};
 
 use super::encoder::Encoder;

@@ -1,3 +1,5 @@
+//! Events with converted parts.
+
 use smallvec::SmallVec;
 
 use super::encoder::Encoder;

@@ -1,3 +1,5 @@
+//! The EventRouter.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! An outbox table, from rows to events.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

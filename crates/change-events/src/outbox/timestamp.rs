@@ -1,3 +1,5 @@
+//! The column of an event's timestamp.
+
 use super::table::BoundColumn;
 use connect_data::column::{Moment, parse_timestamp, parse_timestamptz};
 

@@ -1,3 +1,5 @@
+//! Topics of route values.
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 

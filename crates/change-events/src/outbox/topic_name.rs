@@ -1,3 +1,5 @@
+//! Kafka's rules for names of topics.
+
 /// Length of the longest topic name (Kafka's `Topic.MAX_NAME_LENGTH`).
 const MAX_LENGTH: usize = 249;
 

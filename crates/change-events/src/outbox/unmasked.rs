@@ -1,3 +1,5 @@
+//! Columns that should be masked and are not.
+
 use connect_data::column::{ColumnCodec, Mapper};
 
 /// A column that should be masked and is not: Debezium masks character types and enumerations only.

@@ -1,3 +1,5 @@
+//! Blocking snapshots.
+
 use std::collections::VecDeque;
 
 use super::condition::expand;

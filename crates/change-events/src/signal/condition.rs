@@ -1,3 +1,5 @@
+//! Filters and names of tables in signals.
+
 use fancy_regex::Regex;
 
 use connect_data::java;

@@ -1,3 +1,5 @@
+//! Incremental snapshots.
+
 use std::collections::VecDeque;
 
 use super::condition::expand;

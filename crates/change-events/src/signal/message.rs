@@ -1,3 +1,5 @@
+//! Signals and their actions.
+
 use serde_json::{Map, Value};
 
 use super::Condition;

@@ -1,3 +1,5 @@
+//! Notifications about snapshots.
+
 use connect_data::java::hash_map::{Made, in_order};
 
 /// A notification about a snapshot, as in Debezium.

@@ -1,3 +1,5 @@
+//! Options of signals and incremental snapshots.
+
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Chunks of a table, and requests for them.
+
 use pg_replication::wal::Oid;
 
 /// The values of the columns by which chunks are cut, as text.

@@ -1,3 +1,5 @@
+//! Transactions that a snapshot of PostgreSQL includes.
+
 use std::collections::VecDeque;
 
 /// Number of the stream's last transactions that are stored. A transaction with this number of later commits

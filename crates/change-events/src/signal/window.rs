@@ -1,3 +1,5 @@
+//! Rows of a chunk until the stream has passed it.
+
 use std::collections::{HashMap, VecDeque};
 
 use super::place::ReadRow;

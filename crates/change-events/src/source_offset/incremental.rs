@@ -1,3 +1,5 @@
+//! Tables that an incremental snapshot had not finished.
+
 use serde_json::{Map, Value};
 
 use super::value::OffsetError;

@@ -1,3 +1,5 @@
+//! Keys of stored offsets.
+
 use std::fmt;
 
 use connect_data::converter::json_text::{NonBmp, write_string};

@@ -1,3 +1,5 @@
+//! Serialized Java maps of offsets.
+
 use bytes::BufMut;
 
 use pg_replication::wire::{DecodeError, Reader, Shortage};

@@ -1,3 +1,5 @@
+//! Rows that a connector had sent when it stored its offset.
+
 use super::{MessageType, SourceOffset};
 use pg_replication::pgoutput::Begin;
 use pg_replication::wal::{Lsn, PgTimestamp};

@@ -1,3 +1,5 @@
+//! Values of stored offsets.
+
 use std::fmt::{self, Display};
 
 use serde_json::{Map, Value};

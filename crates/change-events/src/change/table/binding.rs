@@ -1,3 +1,5 @@
+//! Schemas and column codecs of a table.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Labels of enums.
+
 use super::ChangeTable;
 use crate::change::row_change::RowChange;
 use connect_data::column::TypeKind;

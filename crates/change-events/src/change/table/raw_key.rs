@@ -1,3 +1,5 @@
+//! Raw values that identify a row of a table.
+
 use super::ChangeTable;
 use pg_replication::pgoutput::ColumnValue;
 

@@ -1,3 +1,5 @@
+//! Raw records of rows that make no event.
+
 use serde_json::{Map, Value as Json};
 
 use super::{BoundColumn, ChangeTable};

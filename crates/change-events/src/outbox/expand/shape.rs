@@ -1,3 +1,5 @@
+//! Structures of JSON values.
+
 use std::borrow::Cow;
 use std::hash::RandomState;
 use std::sync::Arc;

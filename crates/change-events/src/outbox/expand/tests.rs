@@ -1,3 +1,5 @@
+//! Tests of the expansion of JSON.
+
 mod naive;
 
 use proptest::prelude::*;

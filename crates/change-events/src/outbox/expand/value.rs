@@ -1,3 +1,5 @@
+//! Connect values of JSON.
+
 use std::borrow::Cow;
 
 use serde_json::{Map, Value as Json};

@@ -1,3 +1,5 @@
+//! Contents of logical messages.
+
 use std::sync::Arc;
 
 use super::MessageError;

@@ -1,3 +1,5 @@
+//! Errors of logical messages.
+
 use crate::outbox::{RouteError, TopicProblem};
 use connect_data::converter::ConvertError;
 

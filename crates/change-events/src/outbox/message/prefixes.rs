@@ -1,3 +1,5 @@
+//! Prefixes of logical messages.
+
 use connect_data::{NamePatterns, OptionError, OptionReader};
 
 /// `message.prefix.include.list` and `message.prefix.exclude.list` (every prefix): filter of the messages

@@ -1,3 +1,5 @@
+//! Progress of incremental snapshots.
+
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Progress of snapshots by the rows that were produced.
+
 use super::{Checkpoint, Incremental, StoredCheckpoint};
 use crate::signal::ChunkKey;
 use pg_replication::wal::Lsn;
