@@ -77,7 +77,7 @@ fn report(metrics: &Metrics, event: Event) {
             tracing::debug!(table = partition, %reason, "keeping a partition");
         }
         Event::Skipped(partition, reason) => {
-            tracing::warn!(table = partition, %reason, "keeping a partition")
+            tracing::warn!(table = partition, %reason, "keeping a partition");
         }
         Event::Made(_) | Event::NotMade(..) | Event::Irregular(_) => {}
     }
