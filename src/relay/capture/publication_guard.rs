@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 use tokio::time;
 
 use super::captured::{
-    CapturedTable, CapturedTables, Finding, Look, Namesake, Suspicion, SuspicionCause, Watched, judge,
-    renamed, unpublished,
+    CapturedTable, CapturedTables, Finding, Look, Namesake, Suspicion, SuspicionCause, Watched, interrupted,
+    judge, renamed, unpublished,
 };
 use super::lookout::look;
 use super::newcomers::Newcomers;
@@ -46,6 +46,8 @@ struct Watcher {
     captures_none: bool,
     version_num: i32,
     status: Status,
+    /// No poll of this session has found everything in order yet.
+    is_new: bool,
 }
 
 impl PublicationGuard {
@@ -65,6 +67,7 @@ impl PublicationGuard {
             captures_none: capture.tables.is_empty(),
             version_num: capture.version_num,
             status: status.clone(),
+            is_new: true,
         };
         tasks.spawn(async move { drop(sender.send(watcher.watch().await)) });
         Self { verdict, _watcher: tasks }
@@ -82,7 +85,7 @@ impl PublicationGuard {
 impl Watcher {
     /// Polls the catalog repeatedly, and returns the error that ends the relay. The poll before may be that
     /// of an earlier session.
-    async fn watch(self) -> Error {
+    async fn watch(mut self) -> Error {
         let mut newcomers = Newcomers::default();
         // Those of an earlier process, too.
         self.captured.suspicions().into_iter().for_each(|warning| self.warn_again(warning));
@@ -107,14 +110,18 @@ impl Watcher {
     }
 
     /// Reports the findings of a poll, and returns the error that ends the relay, if there is one.
-    async fn judge(&self, look: &Look) -> Option<Error> {
+    async fn judge(&mut self, look: &Look) -> Option<Error> {
         let before = self.captured.looked(look.clone());
         if before.is_none() {
             self.report_selection(look).await;
         }
         self.report_unpublished(before.as_ref(), look);
         let mut ending = None;
-        for finding in judge(self.watched(), before.as_ref(), look) {
+        let mut findings = judge(self.watched(), before.as_ref(), look);
+        if before.is_none() {
+            findings.extend(interrupted(&self.captured, self.watched().publication, look));
+        }
+        for finding in findings {
             ending = self.report(self.settle(finding).await).await;
             if ending.is_some() {
                 break;
@@ -122,6 +129,9 @@ impl Watcher {
         }
         if ending.is_none() {
             self.learn(look);
+            if std::mem::take(&mut self.is_new) || before.as_ref() != Some(look) {
+                self.captured.set_published(self.watched().publication, look);
+            }
         }
         ending
     }

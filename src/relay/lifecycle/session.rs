@@ -95,7 +95,7 @@ impl<'s, 'p> Session<'s, 'p> {
                 self.sql_loss.check(&self.link.sql, now.instant)?;
                 self.publication.check()?;
                 self.promotion.check()?;
-                if self.link.capture.known.take_changed_suspicions() {
+                if self.link.capture.known.take_unstored() {
                     self.core.positions.write_again();
                 }
             }
