@@ -14,7 +14,11 @@ use crate::unseen_rows::{guard_has_looked, warns_of};
 const WARNING: &str = "while outboxd did not run";
 
 fn config(db: &Outbox, kafka: &Kafka) -> Config {
-    let settings = [("snapshot.mode", "no_data"), ("outboxd.shutdown.timeout.ms", "2000")];
+    let settings = [
+        ("snapshot.mode", "no_data"),
+        ("outboxd.shutdown.timeout.ms", "2000"),
+        ("table.include.list", r"public\.outbox(_2)?"),
+    ];
     with(db.config(kafka), &settings)
 }
 
@@ -57,18 +61,23 @@ fn start_again(db: &Outbox, settings: &[(&str, &str)]) -> (Relay, u16) {
 #[test]
 fn rows_that_the_publication_lacked_while_no_relay_ran_are_suspected_until_the_operator_acts() {
     let there_and_back = [
-        ("ALTER PUBLICATION $name DROP TABLE outbox", "ALTER PUBLICATION $name ADD TABLE outbox"),
+        (
+            "ALTER PUBLICATION $name DROP TABLE outbox, outbox_2",
+            "ALTER PUBLICATION $name ADD TABLE outbox, outbox_2",
+        ),
         (
             "ALTER PUBLICATION $name SET (publish = 'delete')",
             "ALTER PUBLICATION $name SET (publish = 'insert')",
         ),
         (
             "DROP PUBLICATION $name; CREATE PUBLICATION $name WITH (publish = 'insert')",
-            "ALTER PUBLICATION $name ADD TABLE outbox",
+            "ALTER PUBLICATION $name ADD TABLE outbox, outbox_2",
         ),
     ];
     let databases = there_and_back.map(|changes| {
         let db = Outbox::create(postgres18());
+        // One value settles both.
+        db.execute("CREATE TABLE outbox_2 (LIKE outbox INCLUDING ALL)");
         let relay = streaming(&db, kafka());
         (db, relay, changes)
     });

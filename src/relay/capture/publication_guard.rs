@@ -18,7 +18,7 @@ use crate::error::chain;
 use crate::postgres::{Error, PublicationOptions, Sql, TableVersion};
 use crate::relay::parts::RelayParts;
 use crate::telemetry::{CatalogLook, Status};
-use crate::wal::Oid;
+use crate::wal::{Lsn, Oid};
 
 /// Interval between two polls of the catalog. A poll is five small queries: 7 ms with 100 partitions, on two
 /// busy cores.
@@ -121,8 +121,15 @@ impl Watcher {
         if before.is_none() {
             findings.extend(interrupted(&self.captured, self.watched().publication, look));
         }
+        // One for all suspicions of a poll, so that the operator accepts them together.
+        let mut found_at = None;
         for finding in findings {
-            ending = self.report(self.settle(finding).await).await;
+            let finding = self.settle(finding).await;
+            if found_at.is_none() && matches!(finding, Finding::Suspect { .. } | Finding::SuspectIfAltered(_))
+            {
+                found_at = Some(self.wal_end().await);
+            }
+            ending = self.report(finding, found_at.unwrap_or_default());
             if ending.is_some() {
                 break;
             }
@@ -255,22 +262,26 @@ impl Watcher {
         }
     }
 
-    async fn report(&self, finding: Finding) -> Option<Error> {
+    fn report(&self, finding: Finding, found_at: Lsn) -> Option<Error> {
         match finding {
             Finding::End(error) => return Some(error),
-            Finding::Suspect { table, cause } => self.suspect(table, cause).await,
-            Finding::SuspectIfAltered(table) => self.suspect(table, SuspicionCause::Rewritten).await,
+            Finding::Suspect { table, cause } => self.suspect(table, Suspicion::new(cause, found_at)),
+            Finding::SuspectIfAltered(table) => {
+                self.suspect(table, Suspicion::new(SuspicionCause::Rewritten, found_at));
+            }
             Finding::Note(note) => tracing::info!("{note}"),
         }
         None
     }
 
-    /// Stores and reports that rows of a table may be missing. The end of the WAL identifies the suspicion; if it cannot be read, the
-    /// stream fails too, and zero will do.
-    async fn suspect(&self, table: CapturedTable, cause: SuspicionCause) {
+    /// Returns the end of the WAL. If it cannot be read, the stream fails too, and zero will do.
+    async fn wal_end(&self) -> Lsn {
         let moment = self.sql.moment(&self.parts.postgres.slot.name).await;
-        let lsn = moment.map(|moment| moment.wal_end).unwrap_or_default();
-        let suspicion = Suspicion::new(cause, lsn);
+        moment.map(|moment| moment.wal_end).unwrap_or_default()
+    }
+
+    /// Stores and reports that rows of a table may be missing.
+    fn suspect(&self, table: CapturedTable, suspicion: Suspicion) {
         let warning = suspicion.warning(&table.full_name());
         tracing::error!("{warning}");
         self.status.warn(warning);
