@@ -52,7 +52,7 @@ struct History<'h> {
     /// Those of them with a record besides.
     replayed: BTreeSet<i64>,
     deletes: usize,
-    /// Whether a poller has sent each change.
+    /// The sent changes, true for those that a poller has sent.
     senders: BTreeMap<i64, bool>,
     /// In each partition the greatest number so far.
     greatest: BTreeMap<(String, i32), i64>,

@@ -12,7 +12,7 @@ use crate::support::wait::{DEADLINE, eventually, let_pass};
 const REPORT_MAX: Duration = Duration::from_secs(20);
 const POSITIONS: &str = "__outboxd-positions";
 
-/// What the operator of a service knows of its gap.
+/// Knowledge of an operator about the gap of a service.
 #[derive(Debug, Default)]
 pub(crate) struct Gap {
     pub(crate) is_begun: bool,

@@ -24,6 +24,7 @@ impl Trial<'_> {
             // Whatever befalls a relay befalls the command.
             if fault <= Fault::Replaced {
                 start.kill();
+                start = self.migration(&folder, &["start"]);
             }
             self.pause(100..800);
             self.heal(fault);

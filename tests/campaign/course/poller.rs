@@ -62,7 +62,7 @@ pub(crate) struct Poller {
 }
 
 impl Poller {
-    /// `sends_all`: also rows that have the mark, which is a mistake.
+    /// Starts polling. With `sends_all` it also sends rows that have the mark, which is a mistake.
     pub(crate) fn start(
         address: &Address,
         bootstrap: &str,

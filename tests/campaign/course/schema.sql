@@ -152,7 +152,9 @@ DECLARE
 BEGIN
     FOR p IN SELECT * FROM places WHERE place IN (SELECT place FROM gaps) ORDER BY base LOOP
         PERFORM lock_place(p.place);
-        IF of_place <> '' THEN
+        -- A relay that was started meanwhile has added it again.
+        IF of_place <> '' AND NOT EXISTS (SELECT FROM pg_publication_rel JOIN pg_publication b ON b.oid = prpubid
+                                          WHERE pubname = publication AND prrelid = p.rel) THEN
             EXECUTE format('ALTER PUBLICATION %I ADD TABLE %s', publication, p.rel);
         END IF;
     END LOOP;

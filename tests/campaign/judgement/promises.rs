@@ -8,8 +8,10 @@ use crate::plan::feature::{Fault, Feature};
 pub(crate) fn allowances(draw: &Draw, service: &Service) -> Allowances {
     let is_second = service.role != Role::First;
     let has = |feature: Feature| draw.has(feature);
+    let is_resent = service.resent || service.gap.is_resent;
     let moved = [
-        ("b", has(Feature::KeyColumns) || has(Feature::NewPrimaryKey)),
+        // A snapshot reads a table that was swapped by its new name.
+        ("b", has(Feature::KeyColumns) || has(Feature::NewPrimaryKey) || has(Feature::Swapped) && is_resent),
         // Rows without a key: the relay that captures the table first finds it gone, and its rows do not contain the key.
         (
             "c",
@@ -20,7 +22,10 @@ pub(crate) fn allowances(draw: &Draw, service: &Service) -> Allowances {
     ];
     let is_transactional =
         draw.guarantee == Feature::ExactlyOnce && !has(Feature::GuaranteeChanged) && !is_second;
-    let is_resent = service.resent || service.gap.is_resent;
+    // Rows are written into the room of rows that were deleted, and a snapshot reads them in the table's order.
+    let reads_in_table_order = has(Feature::InitialSnapshot)
+        && service.role != Role::Migrated
+        && (has(Feature::Cleanup) || has(Feature::CleanupCommand));
     Allowances {
         repeats: match service.role {
             Role::First => is_resent || repeats(draw),
@@ -35,7 +40,7 @@ pub(crate) fn allowances(draw: &Draw, service: &Service) -> Allowances {
             .collect(),
         replayed: has(Feature::Replayed) && !is_second,
         // Without track_commit_timestamp a move sends rows in the order in which their transactions began to write.
-        reread: is_resent || has(Feature::Moved) && !is_second,
+        reread: is_resent || has(Feature::Moved) && !is_second || reads_in_table_order,
         late_records: draw.faults.contains(&Fault::Replaced) && !is_transactional && !is_second,
     }
 }

@@ -37,7 +37,7 @@ pub(in crate::relay) struct CapturedTable {
     /// before they are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::relay) key: Option<Vec<String>>,
-    /// How it was published at the last poll of the catalog; only of a captured table itself.
+    /// Proof of its publication at the last poll of the catalog; only of a captured table itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::relay) published: Option<Published>,
     /// Reason to suspect that rows of it are missing in the stream. Only what is stored has it.

@@ -150,7 +150,6 @@ mod tests {
         let captured = CapturedTables::default();
         captured.learn(&[table()]);
         captured.set_published("p", &look(before));
-        assert!(captured.take_unstored());
         let next = CapturedTables::default();
         // The catalog is read before the position.
         next.learn(&[table()]);
@@ -191,7 +190,7 @@ mod tests {
                 "other operations, and taken out and added",
                 one(),
                 with(|it| {
-                    (it.version, it.operations, it.members) = (8, String::new(), vec![member(51, 8, 1)])
+                    (it.version, it.operations, it.members) = (8, String::new(), vec![member(51, 8, 1)]);
                 }),
                 1,
             ),
@@ -229,6 +228,7 @@ mod tests {
         let captured = CapturedTables::default();
         captured.learn(&[table()]);
         captured.set_published("p", &look(publication()));
+        assert!(captured.take_unstored() && !captured.take_unstored());
         let now = look(PublicationVersion { version: 8, ..publication() });
         assert_eq!(interrupted(&captured, "p", &now).len(), 1);
         captured.trust_publication();
