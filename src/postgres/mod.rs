@@ -19,6 +19,8 @@ pub(crate) use catalog::relations::NamedTable;
 pub(crate) use catalog::relations::RelationFacts;
 pub(crate) use catalog::tables::TableFilter;
 pub(crate) use catalog::timescale::TimescaleFacts;
+#[cfg(test)]
+pub(crate) use catalog::versions::SchemaMember;
 pub(crate) use catalog::versions::{FoundTable, Member, PublicationVersion, Storage, TableVersion};
 pub use connections::connection::{Connection, TlsSetup};
 pub(crate) use connections::peer::Peer;

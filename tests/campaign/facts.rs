@@ -54,6 +54,8 @@ pub(crate) struct Seen {
     /// Read by a snapshot.
     pub(crate) read: bool,
     pub(crate) dead_letter: bool,
+    /// Sent by a poller that outboxd replaces.
+    pub(crate) by_poller: bool,
 }
 
 /// Deviations that the run's configuration and faults allow.

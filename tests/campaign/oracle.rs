@@ -10,7 +10,7 @@ use crate::facts::{Allowances, Change, Effect, Need, RowId, Seen, Tables};
 
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// Each begins with its rule: lost, invented, altered, reordered, repeated, moved, stale.
+    /// Each begins with its rule: lost, invented, altered, reordered, repeated, both, moved, stale.
     pub(crate) violations: BTreeSet<String>,
     pub(crate) changes: usize,
     pub(crate) records: usize,
@@ -52,6 +52,8 @@ struct History<'h> {
     /// Those of them with a record besides.
     replayed: BTreeSet<i64>,
     deletes: usize,
+    /// The sent changes, true for those that a poller has sent.
+    senders: BTreeMap<i64, bool>,
     /// In each partition the greatest number so far.
     greatest: BTreeMap<(String, i32), i64>,
     last: Option<&'h Seen>,
@@ -66,10 +68,15 @@ impl<'h> History<'h> {
         if record.digest.as_ref().is_some_and(|digest| *digest != change.digest) {
             verdict.violate("altered", &record.row, record.n, &at(record));
         }
+        if self.senders.insert(n, record.by_poller).is_some_and(|before| before != record.by_poller) {
+            verdict.violate("both", &record.row, record.n, &at(record));
+        }
         self.deletes += usize::from(record.effect == Effect::Gone);
         let repeated = match record.n {
             Some(_) => {
-                self.sent.insert(n, record.read).is_some_and(|by_snapshot| !by_snapshot && !record.read)
+                let before = self.sent.get(&n).copied();
+                self.sent.insert(n, record.read && before.unwrap_or(true));
+                before.is_some_and(|by_snapshot| !by_snapshot && !record.read)
             }
             None => {
                 self.sent.insert(n, false);

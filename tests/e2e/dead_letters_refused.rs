@@ -1,7 +1,9 @@
 //! Records that Kafka refuses for good go to the dead-letter topic: nothing else is lost, and no key's events overtake.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
@@ -13,7 +15,7 @@ use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::record::Record;
 use crate::support::relay::{Relay, with};
-use crate::support::wait::DEADLINE;
+use crate::support::wait::{DEADLINE, let_pass};
 use crate::support::watcher::Watcher;
 
 #[test]
@@ -46,6 +48,41 @@ fn a_record_that_is_too_large_goes_there_as_it_is() {
         assert!(!said.contains("xxxx"), "a payload is shown: {said}");
         assert_eq!(kafka().records(&topic).len(), sent.len() + 1, "what was confirmed does not come again");
     }
+}
+
+/// While the cause of a refusal is waited for, PostgreSQL goes away: what is in flight is given up all the same, so that the next
+/// session can begin.
+#[test]
+fn a_refusal_ends_also_when_postgres_goes_away_meanwhile() {
+    let db = Outbox::create(postgres18());
+    let topic = db.topic("order");
+    kafka().create_topic(&topic, 2, &[("max.message.bytes", "16384")]);
+    prepare_slot(&db);
+    let is_large = |n: usize| n % 200 == 100;
+    let event = |n| order(&format!("o-{}", n % 40), &payload(u32::try_from(n).unwrap(), is_large(n)));
+    let events: Vec<_> = (0..1800).map(event).collect();
+    events.chunks(600).for_each(|events| db.insert(events));
+    let settings = [("producer.batch.size", "8000"), ("outboxd.delivery.guarantee", "tail_dedupe")];
+    let relay = Relay::start(&with(config(&db), &settings));
+    let end = format!(
+        "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{}'",
+        db.name()
+    );
+    for _ in 0..20 {
+        let_pass(Duration::from_millis(100));
+        drop(db.try_query(&end));
+    }
+    db.wait_until_confirmed();
+    let (large, small): (Vec<_>, Vec<_>) = (0..events.len()).partition(|n| is_large(*n));
+    let sent: BTreeSet<String> =
+        kafka().records(&topic).iter().map(|record| record.value().to_owned()).collect();
+    let letters: BTreeSet<String> =
+        kafka().records(&dead(&db)).iter().map(|record| record.value().to_owned()).collect();
+    let payloads = |numbers: &[usize], large| {
+        numbers.iter().map(|n| payload(u32::try_from(*n).unwrap(), large)).collect::<BTreeSet<_>>()
+    };
+    assert_eq!((sent, letters), (payloads(&small, false), payloads(&large, true)));
+    assert_eq!(relay.stop(), 0);
 }
 
 /// The row would be deleted once its letter is written, and the payload would be nowhere.

@@ -111,6 +111,7 @@ mod topology;
 mod tracing;
 mod transactions;
 mod unended_snapshots;
+mod unpublished_meanwhile;
 mod unseen_rows;
 mod unusual_rows;
 mod unwritten;

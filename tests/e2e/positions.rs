@@ -162,7 +162,7 @@ fn keep(kafka: &Kafka, db: &Outbox, position: &Value) {
 }
 
 /// Returns the last position of this relay in the topic.
-fn kept(kafka: &Kafka, db: &Outbox) -> Option<Value> {
+pub(crate) fn kept(kafka: &Kafka, db: &Outbox) -> Option<Value> {
     let key = key(db);
     let records = kafka.records(TOPIC);
     let ours = records.iter().rfind(|record| record.key() == key)?;

@@ -79,7 +79,7 @@ fn sent_first(db: &Outbox) {
 
 /// Waits until the guard's first check is over, since an earlier state is not compared with anything. A lock delays a
 /// check; when the next one waits for it too, the first is over.
-fn guard_has_looked(db: &Outbox) {
+pub(crate) fn guard_has_looked(db: &Outbox) {
     let sql = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE $1
                AND query LIKE '%pg_publication_namespace%' AND wait_event_type = 'Lock'";
     let (other, application) = (Session::new(db.address().clone()), format!("outboxd/{}#%", db.name()));

@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 use tokio::time;
 
 use super::captured::{
-    CapturedTable, CapturedTables, Finding, Look, Namesake, Suspicion, SuspicionCause, Watched, judge,
-    renamed, unpublished,
+    CapturedTable, CapturedTables, Finding, Look, Namesake, Suspicion, SuspicionCause, Watched, interrupted,
+    judge, renamed, unpublished,
 };
 use super::lookout::look;
 use super::newcomers::Newcomers;
@@ -18,7 +18,7 @@ use crate::error::chain;
 use crate::postgres::{Error, PublicationOptions, Sql, TableVersion};
 use crate::relay::parts::RelayParts;
 use crate::telemetry::{CatalogLook, Status};
-use crate::wal::Oid;
+use crate::wal::{Lsn, Oid};
 
 /// Interval between two polls of the catalog. A poll is five small queries: 7 ms with 100 partitions, on two
 /// busy cores.
@@ -46,6 +46,8 @@ struct Watcher {
     captures_none: bool,
     version_num: i32,
     status: Status,
+    /// No poll of this session has found everything in order yet.
+    is_new: bool,
 }
 
 impl PublicationGuard {
@@ -65,6 +67,7 @@ impl PublicationGuard {
             captures_none: capture.tables.is_empty(),
             version_num: capture.version_num,
             status: status.clone(),
+            is_new: true,
         };
         tasks.spawn(async move { drop(sender.send(watcher.watch().await)) });
         Self { verdict, _watcher: tasks }
@@ -82,7 +85,7 @@ impl PublicationGuard {
 impl Watcher {
     /// Polls the catalog repeatedly, and returns the error that ends the relay. The poll before may be that
     /// of an earlier session.
-    async fn watch(self) -> Error {
+    async fn watch(mut self) -> Error {
         let mut newcomers = Newcomers::default();
         // Those of an earlier process, too.
         self.captured.suspicions().into_iter().for_each(|warning| self.warn_again(warning));
@@ -107,21 +110,35 @@ impl Watcher {
     }
 
     /// Reports the findings of a poll, and returns the error that ends the relay, if there is one.
-    async fn judge(&self, look: &Look) -> Option<Error> {
+    async fn judge(&mut self, look: &Look) -> Option<Error> {
         let before = self.captured.looked(look.clone());
         if before.is_none() {
             self.report_selection(look).await;
         }
         self.report_unpublished(before.as_ref(), look);
         let mut ending = None;
-        for finding in judge(self.watched(), before.as_ref(), look) {
-            ending = self.report(self.settle(finding).await).await;
+        let mut findings = judge(self.watched(), before.as_ref(), look);
+        if before.is_none() {
+            findings.extend(interrupted(&self.captured, self.watched().publication, look));
+        }
+        // One for all suspicions of a poll, so that the operator accepts them together.
+        let mut found_at = None;
+        for finding in findings {
+            let finding = self.settle(finding).await;
+            if found_at.is_none() && matches!(finding, Finding::Suspect { .. } | Finding::SuspectIfAltered(_))
+            {
+                found_at = Some(self.wal_end().await);
+            }
+            ending = self.report(finding, found_at.unwrap_or_default());
             if ending.is_some() {
                 break;
             }
         }
         if ending.is_none() {
             self.learn(look);
+            if std::mem::take(&mut self.is_new) || before.as_ref() != Some(look) {
+                self.captured.set_published(self.watched().publication, look);
+            }
         }
         ending
     }
@@ -245,22 +262,26 @@ impl Watcher {
         }
     }
 
-    async fn report(&self, finding: Finding) -> Option<Error> {
+    fn report(&self, finding: Finding, found_at: Lsn) -> Option<Error> {
         match finding {
             Finding::End(error) => return Some(error),
-            Finding::Suspect { table, cause } => self.suspect(table, cause).await,
-            Finding::SuspectIfAltered(table) => self.suspect(table, SuspicionCause::Rewritten).await,
+            Finding::Suspect { table, cause } => self.suspect(table, Suspicion::new(cause, found_at)),
+            Finding::SuspectIfAltered(table) => {
+                self.suspect(table, Suspicion::new(SuspicionCause::Rewritten, found_at));
+            }
             Finding::Note(note) => tracing::info!("{note}"),
         }
         None
     }
 
-    /// Stores and reports that rows of a table may be missing. The end of the WAL identifies the suspicion; if it cannot be read, the
-    /// stream fails too, and zero will do.
-    async fn suspect(&self, table: CapturedTable, cause: SuspicionCause) {
+    /// Returns the end of the WAL. If it cannot be read, the stream fails too, and zero will do.
+    async fn wal_end(&self) -> Lsn {
         let moment = self.sql.moment(&self.parts.postgres.slot.name).await;
-        let lsn = moment.map(|moment| moment.wal_end).unwrap_or_default();
-        let suspicion = Suspicion::new(cause, lsn);
+        moment.map(|moment| moment.wal_end).unwrap_or_default()
+    }
+
+    /// Stores and reports that rows of a table may be missing.
+    fn suspect(&self, table: CapturedTable, suspicion: Suspicion) {
         let warning = suspicion.warning(&table.full_name());
         tracing::error!("{warning}");
         self.status.warn(warning);

@@ -95,15 +95,16 @@ impl<'s, 'p> Session<'s, 'p> {
                 self.sql_loss.check(&self.link.sql, now.instant)?;
                 self.publication.check()?;
                 self.promotion.check()?;
-                if self.link.capture.known.take_changed_suspicions() {
-                    self.core.positions.write_again();
-                }
+                self.store_captured();
             }
             self.link.position.collect(&mut self.core.positions);
             if self.keeps.is_some() && self.core.has_kept_signal() {
                 self.keeps.take().map(|keeps| keeps.send(()).ok());
             }
             let wanted = target.wanted();
+            if wanted == Wanted::Drain {
+                self.store_captured();
+            }
             let turn = self.core.turn(now, mem::take(&mut event), wanted, &mut self.link.stream)?;
             self.report(&turn, now);
             if let Some(keep) = turn.keep {
@@ -129,17 +130,18 @@ impl<'s, 'p> Session<'s, 'p> {
     /// failure, so that a restart repeats as little as possible. Returns the cause of the failure, if it is
     /// known.
     pub(in crate::relay) async fn drain(&mut self, mut ending: Ending) -> Option<Error> {
+        let mut is_connected = true;
         loop {
+            self.store_captured();
             self.link.position.collect(&mut self.core.positions);
             let now = Now::read();
             let Ok(Drain { update, keep, then, .. }) = ending.turn(self.core, now) else { break };
             if let Some(keep) = keep {
                 self.link.position.write(keep, &mut self.core.positions);
             }
-            if let Some(update) = update
-                && self.link.stream.update(&update).await.is_err()
-            {
-                break;
+            // Without PostgreSQL the records in flight have to be reported, or given up, all the same.
+            if let Some(update) = update.filter(|_| is_connected) {
+                is_connected = self.link.stream.update(&update).await.is_ok();
             }
             match then {
                 Draining::Wait => {}
@@ -157,6 +159,13 @@ impl<'s, 'p> Session<'s, 'p> {
             }
         }
         ending.cause(self.core, Now::read())
+    }
+
+    /// Lets the position be written again if what it has of the tables has changed: a suspicion, or how they are published.
+    fn store_captured(&mut self) {
+        if self.link.capture.known.take_unstored() {
+            self.core.positions.write_again();
+        }
     }
 
     fn report_late(&self) {

@@ -152,6 +152,7 @@ impl<'o> Opening<'o> {
     /// write positions, leaves nothing that the next one refuses.
     async fn give_up_position(self, preflight: &Preflight, is_accepted: bool) -> Result<(), Error> {
         let Some(positions) = self.positions.filter(|_| is_accepted) else { return Ok(()) };
+        self.captured.trust_publication();
         let mut position = self.position(preflight, Lsn::ZERO).given_up();
         positions.begin(&mut position);
         positions.write(&position).await

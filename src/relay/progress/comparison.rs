@@ -208,6 +208,7 @@ impl Comparison<'_> {
         if self.accept.is_some() && self.accept == acceptable {
             tracing::warn!(slot = %self.slot.name, because = stopped.problem,
                            "outboxd.position.accept: rows that were not in the stream are not searched for");
+            self.captured.trust_publication();
             return Ok(Some(Beginning::Accepted));
         }
         Err(stopped.error(acceptable).into())

@@ -7,12 +7,17 @@ use crate::support::relay::{Config, with};
 
 const JSON: &str = "org.apache.kafka.connect.json.JsonConverter";
 
+const GUARANTEES: [&str; 3] = ["at_least_once", "tail_dedupe", "exactly_once"];
+
 impl Site {
     /// Returns the configuration of the first service: before or after the change of the configuration.
     pub(crate) fn config(&self, world: &World, is_changed: bool) -> Config {
         let draw = &self.draw;
         let on = |feature: Feature| draw.has(feature) && (is_changed || !draw.later.contains(&feature));
         let mut config = self.base(world, self.db.name());
+        if let Some(credentials) = &self.credentials {
+            config = credentials.configure(config);
+        }
         let mut tables = vec!["public.t_a", "public.t_p[0-9]+", "public.t_new", "public.t_child"];
         if !(draw.has(Feature::ListShrinks) && is_changed) {
             tables.push("public.t_b");
@@ -21,7 +26,6 @@ impl Site {
             tables.extend(["public.t_c", "public.t_renamed"]);
         }
         config = self.shaped(config, self.db.name(), &tables);
-        let guarantees = ["at_least_once", "tail_dedupe", "exactly_once"];
         let number = guarantee_number(draw.guarantee);
         let number =
             if on(Feature::GuaranteeChanged) { number + 1 + usize::from(draw.window == 50) } else { number };
@@ -31,7 +35,7 @@ impl Site {
             (
                 true,
                 &[
-                    ("outboxd.delivery.guarantee", guarantees[number % 3]),
+                    ("outboxd.delivery.guarantee", GUARANTEES[number % 3]),
                     ("outboxd.inflight.records.max", &window),
                 ],
             ),
@@ -96,6 +100,16 @@ impl Site {
         let config = self.shaped(self.base(world, &self.second()), &self.second(), &tables);
         let dead = format!("{}.dead", self.second());
         with(config, &[("errors.tolerance", "all"), ("errors.deadletterqueue.topic.name", &dead)])
+    }
+
+    /// Returns the configuration of the service that replaces a poller, and of the commands that let it do so.
+    pub(crate) fn migrated_config(&self, world: &World) -> Config {
+        let settings = [
+            ("table.include.list", "public.polled"),
+            ("snapshot.mode", "no_data"),
+            ("outboxd.delivery.guarantee", GUARANTEES[guarantee_number(self.draw.guarantee)]),
+        ];
+        with(self.base(world, &self.migrated()), &settings)
     }
 
     fn base(&self, world: &World, name: &str) -> Config {

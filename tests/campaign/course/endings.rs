@@ -73,7 +73,11 @@ impl Trial<'_> {
     }
 
     pub(super) fn wait_until_free(&self) {
-        let slot = &self.services[0].name;
+        self.wait_until_free_of(0);
+    }
+
+    pub(super) fn wait_until_free_of(&self, number: usize) {
+        let slot = &self.services[number].name;
         let sql = format!("SELECT FROM pg_replication_slots WHERE slot_name = '{slot}' AND NOT active");
         eventually(DEADLINE, "the slot is free", || {
             self.site.db.try_query(&sql).is_ok_and(|rows| !rows.is_empty())

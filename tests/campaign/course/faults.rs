@@ -1,5 +1,6 @@
 //! Faults: how they begin and how they end.
 
+use crate::course::service::{Role, Service};
 use crate::course::trial::Trial;
 use crate::plan::feature::Fault;
 use crate::support::proxy::{Ending, Weather};
@@ -10,17 +11,18 @@ const SLOW: Weather = Weather::Slow(std::time::Duration::from_millis(60));
 impl Trial<'_> {
     /// Lets it go wrong. What befalls a relay does not befall one that waits for a person.
     pub(crate) fn inflict(&mut self, fault: Fault) {
-        self.services[0].look_after(&self.world.kafka);
+        let kafka = &self.world.kafka;
+        self.services.iter_mut().for_each(|service| service.look_after(kafka));
         if fault <= Fault::Replaced && self.services[0].given_up.is_some() {
             return;
         }
         match fault {
-            Fault::Killed => self.services[0].relay().kill(),
+            Fault::Killed => self.struck().for_each(|service| service.relay().kill()),
             Fault::Stopped => {
-                let code = self.services[0].stop();
-                self.note(&format!("SIGTERM: exit {code}"));
+                let codes: Vec<i32> = self.struck().map(Service::stop).collect();
+                self.note(&format!("SIGTERM: exit {codes:?}"));
             }
-            Fault::Frozen => self.services[0].relay().pause(),
+            Fault::Frozen => self.struck().for_each(|service| service.relay().pause()),
             Fault::TakenOver | Fault::Replaced => {
                 self.services[0].take_over(&self.site.db, fault == Fault::Replaced);
             }
@@ -42,14 +44,25 @@ impl Trial<'_> {
 
     pub(crate) fn heal(&mut self, fault: Fault) {
         match fault {
-            Fault::Killed | Fault::Stopped if !self.services[0].relay().is_running() => {
-                self.services[0].start_again();
-            }
-            Fault::Frozen if self.services[0].relay().is_running() => self.services[0].relay().resume(),
+            Fault::Killed | Fault::Stopped => self.struck().for_each(|service| {
+                if !service.relay().is_running() {
+                    service.start_again();
+                }
+            }),
+            Fault::Frozen => self.struck().for_each(|service| {
+                if service.relay().is_running() {
+                    service.relay().resume();
+                }
+            }),
             Fault::Replaced => self.services[0].end_second(),
             Fault::KafkaHeld | Fault::KafkaSlow => self.world.kafka_link.set(Weather::Fair),
             _ => {}
         }
+    }
+
+    /// Returns the services that a fault of their process strikes: the first, and the one that has replaced a poller.
+    fn struck(&mut self) -> impl Iterator<Item = &mut Service> {
+        self.services.iter_mut().filter(|service| service.role != Role::Second && service.given_up.is_none())
     }
 
     fn of_walsenders(&self, function: &str) {

@@ -16,14 +16,16 @@ const SIGNAL: &str = "INSERT INTO signals VALUES (gen_random_uuid(), 'execute-sn
 
 /// Carries out an operation, with retries after deadlocks. Skips a table that an earlier operation has dropped.
 pub(crate) fn carry_out(feature: Feature, db: &Outbox) {
-    let session = Session::new(db.address().clone());
-    for sql in statements(feature) {
-        let began = Instant::now();
-        while let Err(error) = session.try_execute(&sql) {
-            session.disconnect();
-            assert!(began.elapsed() < DEADLINE, "{error:?}: {sql}");
-            let_pass(RETRY_PAUSE);
-        }
+    statements(feature).iter().for_each(|sql| retried(db, sql));
+}
+
+/// Runs a statement again as long as it fails.
+pub(crate) fn retried(db: &Outbox, sql: &str) {
+    let (session, began) = (Session::new(db.address().clone()), Instant::now());
+    while let Err(error) = session.try_execute(sql) {
+        session.disconnect();
+        assert!(began.elapsed() < DEADLINE, "{error:?}: {sql}");
+        let_pass(RETRY_PAUSE);
     }
 }
 

@@ -84,15 +84,16 @@ BEGIN
 END $$;
 
 -- Writes an event for a key. `kind` is NULL in an event without a route.
-CREATE FUNCTION emit(of_row integer, kind text, large double precision) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION emit(of_place text, of_row integer, kind text, large double precision) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     id uuid := gen_random_uuid();
     number bigint := next_change(of_row);
     size integer := CASE WHEN random() < large THEN 900 ELSE 1 + floor(random() * 6) END;
     payload text := format('{"n":%s,"pad":"%s"}', number, (SELECT string_agg(md5(random()::text), '') FROM generate_series(1, size)));
 BEGIN
-    PERFORM note('outbox', of_row, number, 'e', md5(id::text || payload));
-    INSERT INTO outbox VALUES (id, kind, of_row::text, 'Happened', payload);
+    PERFORM note(of_place, of_row, number, 'e', md5(id::text || payload));
+    EXECUTE format('INSERT INTO %I (id, aggregatetype, aggregateid, type, payload) VALUES ($1, $2, $3, $4, $5)', of_place)
+        USING id, kind, of_row::text, 'Happened', payload;
 END $$;
 
 -- Locks a table against writers. They lock counters first and tables then, and so does this.
@@ -116,6 +117,53 @@ BEGIN
     END LOOP;
 END $$;
 
+-- When the first service's publication was without a table. Writers wait at its begin and its end, so that each change is inside or outside.
+CREATE TABLE gaps (
+    place text PRIMARY KEY,
+    began timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ended timestamptz NOT NULL DEFAULT 'infinity',
+    -- The operations that were published before.
+    publish text NOT NULL
+);
+
+-- Takes one place out of a publication, or all of them out of one of all tables: then it publishes other operations.
+CREATE PROCEDURE begin_gap(publication text, of_place text) LANGUAGE plpgsql AS $$
+DECLARE
+    publish text := (SELECT concat_ws(', ', CASE WHEN pubinsert THEN 'insert' END, CASE WHEN pubupdate THEN 'update' END,
+                                      CASE WHEN pubdelete THEN 'delete' END, CASE WHEN pubtruncate THEN 'truncate' END)
+                     FROM pg_publication WHERE pubname = publication);
+    p places;
+BEGIN
+    FOR p IN SELECT * FROM places WHERE rel IS NOT NULL AND place <> 'polled' AND of_place IN ('', place) ORDER BY base LOOP
+        PERFORM lock_place(p.place);
+        IF of_place <> '' THEN
+            EXECUTE format('ALTER PUBLICATION %I DROP TABLE %s', publication, p.rel);
+        END IF;
+        INSERT INTO gaps (place, publish) VALUES (p.place, publish);
+    END LOOP;
+    IF of_place = '' THEN
+        EXECUTE format('ALTER PUBLICATION %I SET (publish = ''truncate'')', publication);
+    END IF;
+END $$;
+
+CREATE PROCEDURE end_gap(publication text, of_place text) LANGUAGE plpgsql AS $$
+DECLARE
+    p places;
+BEGIN
+    FOR p IN SELECT * FROM places WHERE place IN (SELECT place FROM gaps) ORDER BY base LOOP
+        PERFORM lock_place(p.place);
+        -- A relay that was started meanwhile has added it again.
+        IF of_place <> '' AND NOT EXISTS (SELECT FROM pg_publication_rel JOIN pg_publication b ON b.oid = prpubid
+                                          WHERE pubname = publication AND prrelid = p.rel) THEN
+            EXECUTE format('ALTER PUBLICATION %I ADD TABLE %s', publication, p.rel);
+        END IF;
+    END LOOP;
+    IF of_place = '' THEN
+        EXECUTE format('ALTER PUBLICATION %I SET (publish = %L)', publication, (SELECT publish FROM gaps LIMIT 1));
+    END IF;
+    UPDATE gaps SET ended = clock_timestamp();
+END $$;
+
 -- A transaction: `count` changes. Their rows are locked in one order, so that writers do not wait for each other in a circle.
 CREATE FUNCTION act(count integer, large double precision, unroutable double precision) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -132,7 +180,9 @@ BEGIN
     PERFORM FROM counters WHERE row = ANY(rows) ORDER BY row FOR UPDATE;
     FOR i IN 1..count LOOP
         IF chosen[i] = 'outbox' THEN
-            PERFORM emit(rows[i], CASE WHEN random() >= unroutable THEN 'ev' END, large);
+            PERFORM emit('outbox', rows[i], CASE WHEN random() >= unroutable THEN 'ev' END, large);
+        ELSIF chosen[i] = 'polled' THEN
+            PERFORM emit('polled', rows[i], 'ev', 0);
         ELSE
             PERFORM change(chosen[i], rows[i], large);
         END IF;

@@ -1,22 +1,36 @@
 //! A service's relay, and an operator who starts it again and follows the remedy of a stop.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::course::gap::Gap;
 use crate::support::kafka::Kafka;
 use crate::support::outbox::Outbox;
 use crate::support::relay::{Config, Relay, with};
-use crate::support::wait::{DEADLINE, eventually};
+use crate::support::wait::{DEADLINE, eventually, let_pass};
 
 /// A stop by SIGTERM ends within this time.
 const STOP_MAX: Duration = Duration::from_secs(30);
+/// A process has its signal handler within this time.
+const HANDLER_MAX: Duration = Duration::from_secs(3);
 /// Remedies that the operator tries in one run.
 const REMEDIES_MAX: usize = 6;
 /// No operation makes a table unlogged.
 const ALARM: &str = "may have been unlogged";
+/// The publication was changed and changed back.
+pub(crate) const SUSPICION: &str = "while outboxd did not run";
 const ACCEPT: &str = "outboxd.position.accept=";
 const ENOUGH: (&str, &str) = ("max.message.bytes", "1048576");
 
+/// The service that the features of a draw are of, another one beside it, or the one that replaces a poller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    First,
+    Second,
+    Migrated,
+}
+
 pub(crate) struct Service {
+    pub(crate) role: Role,
     /// The slot's name and the prefix of its topics.
     pub(crate) name: String,
     config: Config,
@@ -34,6 +48,9 @@ pub(crate) struct Service {
     /// The last exit, if its message names no remedy that can be automated.
     pub(crate) given_up: Option<String>,
     alarms: Vec<String>,
+    pub(crate) gap: Gap,
+    /// More settings of the last start.
+    once: Config,
 }
 
 /// An exit that the relay chose.
@@ -44,9 +61,10 @@ pub(crate) struct Stop {
 }
 
 impl Service {
-    pub(crate) fn start(name: String, config: Config, small: Vec<String>) -> Self {
+    pub(crate) fn start(role: Role, name: String, config: Config, small: Vec<String>) -> Self {
         let relay = Relay::start(&config);
         Self {
+            role,
             name,
             config,
             relay,
@@ -58,6 +76,8 @@ impl Service {
             complaints: Vec::new(),
             given_up: None,
             alarms: Vec::new(),
+            gap: Gap::default(),
+            once: Config::new(),
         }
     }
 
@@ -72,7 +92,7 @@ impl Service {
 
     pub(crate) fn start_again(&mut self) {
         if self.given_up.is_none() {
-            self.replace(Relay::start(&self.config));
+            self.start_once(&Config::new());
         }
     }
 
@@ -80,6 +100,7 @@ impl Service {
     pub(crate) fn start_once(&mut self, settings: &Config) {
         let mut config = self.config.clone();
         config.extend(settings.clone());
+        self.once = settings.clone();
         self.replace(Relay::start(&config));
     }
 
@@ -91,7 +112,8 @@ impl Service {
     }
 
     fn read_alarms(&mut self, said: &str) {
-        self.alarms.extend(said.lines().filter(|line| line.contains(ALARM)).map(str::to_owned));
+        let is_alarm = |line: &&str| line.contains(ALARM) || line.contains(SUSPICION);
+        self.alarms.extend(said.lines().filter(is_alarm).map(str::to_owned));
     }
 
     pub(crate) fn has_alarms(&self) -> bool {
@@ -109,9 +131,21 @@ impl Service {
         if self.relay.is_running() {
             // A frozen one would not notice.
             self.relay.resume();
+            self.wait_for_handler();
             self.relay.terminate();
         }
         self.relay.wait_for_exit(STOP_MAX)
+    }
+
+    /// Waits until a process has its signal handler, which it has when it asks Kafka. A fault may let it wait for the answer.
+    fn wait_for_handler(&mut self) {
+        let began = Instant::now();
+        while self.relay.is_running()
+            && !self.relay.stderr().contains("Kafka answers")
+            && began.elapsed() < HANDLER_MAX
+        {
+            let_pass(Duration::from_millis(20));
+        }
     }
 
     /// Starts a relay that has ended by itself again, with the remedy that its message names.
@@ -122,26 +156,40 @@ impl Service {
         let code = self.relay.wait_for_exit(STOP_MAX);
         let said = self.relay.stderr();
         self.stops.push(Stop { code, reason: reason(&said) });
-        let config = self.config.clone();
         // The remedies that an alarm names are not those of this stop.
-        let said: String = said.lines().filter(|line| !line.contains(ALARM)).collect::<Vec<_>>().join("\n");
+        let is_of_stop = |line: &&str| !line.contains(ALARM) && !line.contains(SUSPICION);
+        let said: String = said.lines().filter(is_of_stop).collect::<Vec<_>>().join("\n");
         let once: Vec<(&str, String)> = match code {
+            // A start during the gap, which is over.
+            3 if self.gap.is_open()
+                && said.contains("does not publish")
+                && !said.contains("snapshot.mode") =>
+            {
+                vec![]
+            }
+            3 if self.gap.is_begun && said.contains("publication ") => {
+                let remedy = self.gap.remedy(value_of(&said));
+                if !remedy.is_empty() {
+                    self.read_alarms(&self.relay.stderr());
+                    self.gap.settled_at = Some(self.alarms.len());
+                }
+                remedy
+            }
             3 | 7 if said.contains("snapshot.mode=always") => {
                 self.resent = true;
                 vec![("snapshot.mode", "always".to_owned())]
             }
             3 | 7 if said.contains(ACCEPT) => {
                 self.accepted = true;
-                let value = said
-                    .rsplit_once(ACCEPT)
-                    .map(|(_, rest)| rest.split(|c: char| !(c.is_ascii_hexdigit() || c == '/')));
-                vec![(
-                    "outboxd.position.accept",
-                    value.and_then(|mut parts| parts.next()).unwrap_or_default().to_owned(),
-                )]
+                vec![("outboxd.position.accept", value_of(&said).unwrap_or_default())]
             }
             6 if !self.small.is_empty() => {
                 self.small.drain(..).for_each(|topic| kafka.alter_topic(&topic, ENOUGH));
+                // The snapshot that a remedy has asked for is not complete.
+                if !self.relay.stderr().contains("\"to\":\"streaming\"") {
+                    let config = self.once.clone();
+                    return self.start_once(&config);
+                }
                 vec![]
             }
             1 | 4 | 5 => {
@@ -158,7 +206,7 @@ impl Service {
             return;
         }
         let once: Vec<(&str, &str)> = once.iter().map(|(key, value)| (*key, value.as_str())).collect();
-        self.replace(Relay::start(&with(config, &once)));
+        self.start_once(&with(Config::new(), &once));
     }
 
     /// Lets a second instance take over from the first one, which is killed, or frozen and continued.
@@ -202,6 +250,20 @@ impl Service {
         }
     }
 
+    /// Returns the value with which the operator accepts the suspicion that its process reports.
+    pub(crate) fn suspicion(&self) -> Option<String> {
+        let said = self.relay.stderr();
+        let line = said.lines().find(|line| line.contains(SUSPICION)).filter(|_| self.gap.is_open())?;
+        value_of(line)
+    }
+
+    /// Starts the relay once with what settles the suspicion: the position of `suspicion`, or all rows of the tables.
+    pub(crate) fn settle_suspicion(&mut self, key: &str, value: &str) {
+        self.gap.settle(key == "snapshot.mode");
+        self.start_once(&with(Config::new(), &[(key, value)]));
+        self.gap.settled_at = Some(self.alarms.len());
+    }
+
     fn walsender(&self, db: &Outbox) -> Option<i32> {
         let sql = format!("SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{}'", self.name);
         db.try_query(&sql).ok()?.first()?.get(0)
@@ -211,6 +273,12 @@ impl Service {
     pub(crate) fn said(&self) -> String {
         end_of(&self.relay.stderr())
     }
+}
+
+/// Returns the value of `outboxd.position.accept` that a message names.
+fn value_of(said: &str) -> Option<String> {
+    let (_, rest) = said.rsplit_once(ACCEPT)?;
+    rest.split(|c: char| !(c.is_ascii_hexdigit() || c == '/')).next().map(str::to_owned)
 }
 
 /// Returns the line of the error, without numbers, so that equal stops count as one.

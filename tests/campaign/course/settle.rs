@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use pg_replication::wal::Lsn;
 
 use crate::course::outcome::Outcome;
-use crate::course::service::Service;
+use crate::course::service::{Role, SUSPICION, Service};
 use crate::course::setup::Site;
 use crate::course::trial::Trial;
-use crate::facts::Need;
+use crate::facts::{Need, Tables};
 use crate::judgement::evidence::Moments;
 use crate::judgement::{agreement, evidence, promises};
 use crate::oracle::{Verdict, judge};
@@ -40,20 +40,25 @@ impl Trial<'_> {
                 violations.push(format!("ended: the last stop, exit {code}: {}", service.said()));
             }
             violations.append(&mut service.complaints);
-            let alarms = service.alarms().into_iter();
-            let alarms = alarms.filter(|line| !promises::explains_alarm(&self.site.draw, line));
+            violations.extend(service.gap.complaint());
+            let alarms = service.alarms();
+            let again = alarms.iter().skip(service.gap.settled_at.unwrap_or(usize::MAX));
+            let again = again.filter(|line| line.contains(SUSPICION));
+            violations.extend(again.map(|line| format!("alarm: again, although it is settled: {line}")));
+            let alarms =
+                alarms.iter().filter(|line| !promises::explains_alarm(&self.site.draw, service, line));
             violations.extend(alarms.map(|line| format!("alarm: {line}")));
         }
         if let Some(calls) = self.site.trusted_names() {
             violations.push(format!("trusted: {calls} look-alikes of PostgreSQL's functions were run"));
         }
         let stops = self.services.iter().flat_map(|service| service.stops.clone()).collect::<Vec<_>>();
-        violations.extend(
-            stops
-                .iter()
-                .filter(|stop| !promises::explains(&self.site.draw, stop))
-                .map(|stop| format!("unexplained: exit {}: {}", stop.code, stop.reason)),
-        );
+        for service in &self.services {
+            let stops = service.stops.iter();
+            let unexplained = stops.filter(|stop| !promises::explains(&self.site.draw, service, stop));
+            violations
+                .extend(unexplained.map(|stop| format!("unexplained: exit {}: {}", stop.code, stop.reason)));
+        }
         for (service, verdict) in self.services.iter().zip(&verdicts) {
             let is_waiting = service.given_up.is_some();
             let counts = |violation: &&String| {
@@ -84,13 +89,15 @@ impl Trial<'_> {
     /// Waits until everything is confirmed and the oracle has nothing to complain of, or nothing more arrives.
     fn settle(&mut self) -> Vec<Verdict> {
         let target = self.site.db.current_wal_lsn();
-        let (mut before, mut moved) = ((String::new(), 0), Instant::now());
+        let (mut before, mut moved) = ((Vec::new(), 0_usize), Instant::now());
         loop {
             self.services.iter_mut().for_each(|service| service.look_after(&self.world.kafka));
             let confirmed = self.confirmed();
             let is_confirmed = confirmed.iter().all(|lsn| lsn.is_none_or(|lsn| lsn >= target));
             let verdicts: Vec<Verdict> = (0..self.services.len()).map(|number| self.judge(number)).collect();
-            let now = (format!("{confirmed:?}"), verdicts.iter().map(|verdict| verdict.records).sum());
+            // Behind the target the WAL grows without the relays.
+            let so_far: Vec<_> = confirmed.iter().map(|lsn| lsn.map(|lsn| lsn.min(target))).collect();
+            let now = (so_far, verdicts.iter().map(|verdict| verdict.records).sum());
             if now != before {
                 (before, moved) = (now, Instant::now());
             }
@@ -131,22 +138,18 @@ impl Trial<'_> {
 
     fn judge(&self, number: usize) -> Verdict {
         let service = &self.services[number];
-        let is_second = number > 0;
         let draw = &self.site.draw;
         let most = match service {
             Service { accepted: true, .. } => Some(Need::Nothing),
             Service { resent: true, .. } => Some(Need::State),
             _ => None,
         };
-        let moments = Moments { most, ..self.moments.clone() };
+        let moments = Moments { most, gap_resent: service.gap.is_resent, ..self.moments.clone() };
         let (seen, strange) = evidence::seen(&self.world.kafka, &service.name);
-        let changes = evidence::changes(&self.site.db, draw, &moments, is_second);
-        let mut verdict = judge(
-            &changes,
-            &seen,
-            &evidence::tables(&self.site.db),
-            &promises::allowances(draw, service, is_second),
-        );
+        let changes = evidence::changes(&self.site.db, draw, &moments, service.role);
+        let is_outbox = service.role == Role::Migrated;
+        let tables = if is_outbox { Tables::new() } else { evidence::tables(&self.site.db) };
+        let mut verdict = judge(&changes, &seen, &tables, &promises::allowances(draw, service));
         verdict.violations.extend(strange);
         verdict
     }

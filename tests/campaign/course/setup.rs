@@ -1,5 +1,7 @@
 //! The database and the topics of one run.
 
+use crate::course::credentials::Credentials;
+use crate::course::poller::Mark;
 use crate::course::world::World;
 use crate::plan::draw::Draw;
 use crate::plan::feature::Feature;
@@ -19,6 +21,8 @@ pub(crate) struct Site {
     pub(crate) draw: Draw,
     /// The topics with a limit.
     pub(crate) small: Vec<String>,
+    /// The login of the first service, if its password changes.
+    pub(crate) credentials: Option<Credentials>,
 }
 
 impl Site {
@@ -36,7 +40,17 @@ impl Site {
         if draw.full_identity {
             db.execute("ALTER TABLE t_a REPLICA IDENTITY FULL; ALTER TABLE t_b REPLICA IDENTITY FULL; ALTER TABLE t_c REPLICA IDENTITY FULL");
         }
-        let mut site = Self { db, link, draw, small: Vec::new() };
+        let credentials = draw.has(Feature::Credentials).then(|| Credentials::create(&db));
+        let mut site = Self { db, link, draw, small: Vec::new(), credentials };
+        if site.draw.has(Feature::Migrated) {
+            site.db.execute(&format!(
+                "CREATE TABLE polled (id uuid PRIMARY KEY, aggregatetype text, aggregateid text NOT NULL, type text NOT NULL,
+                     payload text NOT NULL, created_at timestamptz NOT NULL DEFAULT clock_timestamp(), {});
+                 INSERT INTO places (place, rel, base, open_rows) VALUES ('polled', 'polled', 8000, 40)",
+                site.mark().column()
+            ));
+            world.kafka.create_topic(&site.polled_topic(), PARTITIONS, &[]);
+        }
         for prefix in site.prefixes() {
             for topic in
                 ["ev", "dead", "public.signals", "public.t_a", "public.t_b", "public.t_c", "public.t_p0"]
@@ -62,6 +76,29 @@ impl Site {
     pub(crate) fn trusted_names(&self) -> Option<i64> {
         let rows = self.db.query("SELECT last_value FROM look_alikes WHERE is_called", &[]);
         rows.first().map(|row| row.get(0))
+    }
+
+    /// Returns the name of the service that replaces the poller.
+    pub(crate) fn migrated(&self) -> String {
+        format!("{}_m", self.db.name())
+    }
+
+    /// Returns the topic of the outbox that is migrated.
+    pub(crate) fn polled_topic(&self) -> String {
+        format!("{}.ev", self.migrated())
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        if self.draw.window == 50 { Mark::SentAt } else { Mark::Status }
+    }
+
+    /// Returns the place that the publication is without for a while, or nothing for all of them.
+    pub(crate) fn gap_place(&self) -> &'static str {
+        match self.draw.shape {
+            _ if self.draw.all_tables && self.draw.shape != Feature::Outbox => "",
+            Feature::Tables => "a",
+            _ => "outbox",
+        }
     }
 
     pub(crate) fn second(&self) -> String {

@@ -9,7 +9,8 @@ use fastrand::Rng;
 use crate::course::load;
 use crate::course::operations::{carry_out, clean_up};
 use crate::course::outcome::Outcome;
-use crate::course::service::Service;
+use crate::course::poller::Poller;
+use crate::course::service::{Role, Service};
 use crate::course::setup::Site;
 use crate::course::world::World;
 use crate::judgement::evidence::Moments;
@@ -29,12 +30,14 @@ pub(crate) struct Trial<'t> {
     pub(super) moments: Moments,
     pub(super) began: Instant,
     pub(super) log: Vec<String>,
-    rng: Rng,
+    pub(super) rng: Rng,
     pub(crate) planted: Option<Planted>,
     is_changed: bool,
     pub(super) complaints: Vec<String>,
     /// Result of `outboxd move verify`: true if it has found each row in Kafka once.
     pub(crate) moved: Option<bool>,
+    /// It has the outbox that is migrated.
+    pub(super) poller: Option<Poller>,
 }
 
 impl<'t> Trial<'t> {
@@ -50,10 +53,16 @@ impl<'t> Trial<'t> {
         }
         let config = site.config(world, false);
         let config = planted.map_or(config.clone(), |planted| planted.config(config));
-        let mut services = vec![Service::start(site.db.name().to_owned(), config, site.small.clone())];
+        let mut services =
+            vec![Service::start(Role::First, site.db.name().to_owned(), config, site.small.clone())];
         if site.draw.has(Feature::TwoServices) {
-            services.push(Service::start(site.second(), site.second_config(world), Vec::new()));
+            services.push(Service::start(Role::Second, site.second(), site.second_config(world), Vec::new()));
         }
+        let poller = site.draw.has(Feature::Migrated).then(|| {
+            let (topic, bootstrap) = (site.polled_topic(), world.kafka.bootstrap());
+            let sends_all = planted == Some(Planted::PollerSendsAll);
+            Poller::start(site.db.address(), &bootstrap, &topic, site.mark(), sends_all)
+        });
         Self {
             world,
             site,
@@ -66,6 +75,7 @@ impl<'t> Trial<'t> {
             is_changed: false,
             complaints: Vec::new(),
             moved: None,
+            poller,
         }
     }
 
@@ -82,6 +92,7 @@ impl<'t> Trial<'t> {
             (0..WRITERS).for_each(|number| drop(scope.spawn(writer(number))));
             let _end = EndOfWriting(&over);
             self.steps();
+            self.end_migration();
         });
         self.endings();
         if let Some(planted) = self.planted {
@@ -93,12 +104,8 @@ impl<'t> Trial<'t> {
     /// Runs each operation under the next fault. A change of the configuration counts as an operation.
     fn steps(&mut self) {
         let draw = self.site.draw.clone();
-        let mut operations: Vec<Option<Feature>> = draw
-            .features
-            .iter()
-            .filter(|f| f.is_operation() || f.is_signalled() || **f == Feature::CleanupCommand)
-            .map(|feature| Some(*feature))
-            .collect();
+        let mut operations: Vec<Option<Feature>> =
+            draw.features.iter().filter(|feature| feature.is_step()).map(|feature| Some(*feature)).collect();
         // `None` is the change of the configuration.
         if !draw.later.is_empty() {
             operations.insert(self.rng.usize(0..=operations.len()), None);
@@ -118,6 +125,13 @@ impl<'t> Trial<'t> {
     }
 
     fn step(&mut self, operation: Option<Option<Feature>>, fault: Option<Fault>) {
+        if operation == Some(Some(Feature::Migrated)) {
+            return self.migrate(fault);
+        }
+        let is_gap = operation.flatten().is_some_and(Feature::is_gap);
+        if is_gap && self.planted != Some(Planted::GapUnreported) {
+            self.wait_until_watched();
+        }
         let is_change = operation == Some(None);
         // A second instance has the configuration of the first one.
         if is_change && matches!(fault, Some(Fault::TakenOver | Fault::Replaced)) {
@@ -130,6 +144,8 @@ impl<'t> Trial<'t> {
         let mut command = None;
         match operation {
             Some(Some(Feature::CleanupCommand)) => command = Some(clean_up(&self.config())),
+            Some(Some(Feature::Credentials)) => self.change_credentials(),
+            Some(Some(feature)) if feature.is_gap() => self.make_gap(),
             Some(Some(feature)) => {
                 carry_out(feature, &self.site.db);
                 self.moments.snapshot |= feature.is_signalled();
@@ -141,6 +157,9 @@ impl<'t> Trial<'t> {
         self.pause(100..1200);
         if let Some(fault) = fault {
             self.heal(fault);
+        }
+        if is_gap {
+            self.close_gap(fault);
         }
         if let Some((mut command, _folder)) = command {
             self.note(&format!("cleanup: exit {}", command.wait_for_exit(DEADLINE)));
@@ -159,6 +178,32 @@ impl<'t> Trial<'t> {
         self.site.config(self.world, self.is_changed)
     }
 
+    /// Changes the password. Sources have it a moment later, and some restarts read another source.
+    fn change_credentials(&mut self) {
+        let Some(credentials) = &mut self.site.credentials else { return };
+        credentials.change(&self.site.db);
+        if self.rng.bool() {
+            credentials.end_sessions(&self.site.db);
+        }
+        let_pass(Duration::from_millis(self.rng.u64(0..600)));
+        credentials.write();
+        if self.rng.bool() {
+            credentials.end_sessions(&self.site.db);
+            return;
+        }
+        credentials.change_source();
+        let is_running = self.services[0].relay().is_running() && self.services[0].given_up.is_none();
+        if is_running {
+            let code = self.services[0].stop();
+            self.note(&format!("stopped for another source of the password: exit {code}"));
+        }
+        let config = self.config();
+        self.services[0].configure(config);
+        if is_running {
+            self.services[0].start_again();
+        }
+    }
+
     fn restart_changed(&mut self) {
         let code = self.services[0].stop();
         self.note(&format!("stopped for another configuration: exit {code}"));
@@ -166,7 +211,7 @@ impl<'t> Trial<'t> {
         self.services[0].start_again();
     }
 
-    fn pause(&mut self, range_ms: std::ops::Range<u64>) {
+    pub(super) fn pause(&mut self, range_ms: std::ops::Range<u64>) {
         let_pass(Duration::from_millis(self.rng.u64(range_ms)));
     }
 

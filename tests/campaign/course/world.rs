@@ -1,6 +1,7 @@
 //! The servers of all runs.
 
-use outboxd::internals::throwaway::{ThrowawayPostgres, unused_port};
+use outboxd::internals::secret::Secret;
+use outboxd::internals::throwaway::{Authentication, Options, ThrowawayPostgres, unused_port};
 
 use crate::support::kafka::Kafka;
 use crate::support::postgres;
@@ -17,7 +18,9 @@ impl World {
         let door = unused_port().unwrap();
         let kafka_link = Proxy::start(Protocol::Kafka, door);
         let kafka = Kafka::start_behind(door, kafka_link.port());
-        let postgres = postgres::start_with(18, &[("wal_sender_timeout", "2s")]);
+        let authentication = Authentication::ScramSha256(Secret::new("right"));
+        let options = postgres::options(18, &[("wal_sender_timeout", "2s")]);
+        let postgres = ThrowawayPostgres::start(&Options { authentication, ..options }).unwrap();
         Self { postgres, kafka, kafka_link }
     }
 }

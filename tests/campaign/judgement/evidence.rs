@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use openssl::hash::{MessageDigest, hash};
 use serde_json::Value;
 
+use crate::course::service::Role;
 use crate::course::setup::FILTERED;
 use crate::facts::{Change, Effect, Need, RowId, Seen, Tables};
 use crate::plan::draw::Draw;
@@ -24,12 +25,17 @@ pub(crate) struct Moments {
     pub(crate) snapshot: bool,
     /// Upper limit of the requirements on each change after the operator's remedies.
     pub(crate) most: Option<Need>,
+    /// The rows that were written while the publication was without their table are sent again.
+    pub(crate) gap_resent: bool,
 }
 
-/// Returns the committed changes. `is_second`: for the second service, which has no features.
-pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, is_second: bool) -> Vec<Change> {
-    let sql = "SELECT place, row, n, effect, digest, (extract(epoch FROM at) * 1000000)::bigint FROM journal ORDER BY seq";
-    let rows = db.query(sql, &[]);
+/// Returns the committed changes of the tables that a service captures. Only the first service has features.
+pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, role: Role) -> Vec<Change> {
+    let sql = "SELECT place, row, n, effect, digest, (extract(epoch FROM at) * 1000000)::bigint,
+                      EXISTS (SELECT FROM gaps WHERE gaps.place = journal.place AND at BETWEEN began AND ended)
+               FROM journal WHERE (place = 'polled') = $1 ORDER BY seq";
+    let rows = db.query(sql, &[&(role == Role::Migrated)]);
+    let is_second = role != Role::First;
     // A row that was deleted before the start is in no snapshot.
     let mut at_start: BTreeMap<i64, bool> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.get::<_, i64>(5) < moments.streaming) {
@@ -38,6 +44,9 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, is_second: bo
     // Whose delete is not sent: a snapshot that is asked for later does not read it.
     let is_gone = |row: &&tokio_postgres::Row| matches!(row.get::<_, &str>(3), "d" | "t");
     let gone: BTreeSet<i64> = rows.iter().filter(is_gone).map(|row| row.get(1)).collect();
+    // Neither does one that follows a gap.
+    let gone_in_gap: BTreeSet<i64> =
+        rows.iter().filter(is_gone).filter(|row| row.get(6)).map(|row| row.get(1)).collect();
     let change = |row: &tokio_postgres::Row| {
         let (place, effect): (String, &str) = (row.get(0), row.get(3));
         let (number, at): (i64, i64) = (row.get(1), row.get(5));
@@ -59,7 +68,16 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, is_second: bo
             "c" | "u" => Effect::Written,
             _ => Effect::Gone,
         };
+        let is_in_gap = role == Role::First && row.get(6);
         let need = match effect {
+            // A poller sends what is written before.
+            _ if role == Role::Migrated => Need::Record,
+            Effect::Written
+                if is_in_gap && moments.gap_resent && !is_explained && !gone_in_gap.contains(&number) =>
+            {
+                Need::State
+            }
+            _ if is_in_gap => Need::Nothing,
             _ if is_explained => Need::Nothing,
             Effect::Written | Effect::Gone if is_early => Need::State,
             _ => Need::Record,
@@ -72,8 +90,10 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, is_second: bo
 
 /// Returns the rows in the tables, without the outbox.
 pub(crate) fn tables(db: &Outbox) -> Tables {
-    let places =
-        db.query("SELECT place, rel::text FROM places WHERE rel IS NOT NULL AND place <> 'outbox'", &[]);
+    let places = db.query(
+        "SELECT place, rel::text FROM places WHERE rel IS NOT NULL AND place NOT IN ('outbox', 'polled')",
+        &[],
+    );
     let mut tables = BTreeMap::new();
     for place in &places {
         let (name, rel): (String, String) = (place.get(0), place.get(1));
@@ -95,6 +115,10 @@ pub(crate) fn seen(kafka: &Kafka, prefix: &str) -> (Vec<Seen>, Vec<String>) {
     for record in records {
         // Tombstones have no contents, and events of TRUNCATE no row.
         let is_truncate = |value: &[u8]| value.windows(8).any(|part| part == b"\"op\":\"t\"");
+        // `outboxd migrate rollback` writes a logical message, which is an event of a service of change events.
+        if record.topic.ends_with(".message") {
+            continue;
+        }
         if record.topic.ends_with(".signals") || record.value.as_deref().is_none_or(is_truncate) {
             continue;
         }
@@ -128,6 +152,7 @@ fn read(record: &Record) -> Option<Seen> {
         digest,
         read,
         dead_letter,
+        by_poller: header(record, "poller").is_some(),
     };
     // Of an event: its payload, as it is or as a JSON text; in a dead letter perhaps the whole row.
     let row = if value["after"].is_object() { &value["after"] } else { &value };
@@ -144,7 +169,8 @@ fn read(record: &Record) -> Option<Seen> {
     if let Some((payload, id, key)) = payload {
         let n = number(&serde_json::from_str(&payload).ok()?, "n")?;
         let digest = Some(md5(&format!("{id}{payload}")));
-        return Some(seen(("outbox".to_owned(), key.parse().ok()?), Some(n), Effect::Event, digest, false));
+        let key = key.parse().ok()?;
+        return Some(seen((place_of(key)?.to_owned(), key), Some(n), Effect::Event, digest, false));
     }
     let (op, row) = match value.get("op") {
         Some(op) => {
@@ -168,6 +194,8 @@ pub(crate) fn place_of(id: i64) -> Option<&'static str> {
         4 => "new",
         5 => "p",
         6 => "child",
+        7 => "outbox",
+        8 => "polled",
         _ => return None,
     })
 }

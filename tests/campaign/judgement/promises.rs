@@ -1,14 +1,17 @@
 //! Deviations that docs/guarantees.md allows a run: repeats, order, and stops.
 
-use crate::course::service::{Service, Stop};
+use crate::course::service::{Role, SUSPICION, Service, Stop};
 use crate::facts::Allowances;
 use crate::plan::draw::Draw;
 use crate::plan::feature::{Fault, Feature};
 
-pub(crate) fn allowances(draw: &Draw, service: &Service, is_second: bool) -> Allowances {
+pub(crate) fn allowances(draw: &Draw, service: &Service) -> Allowances {
+    let is_second = service.role != Role::First;
     let has = |feature: Feature| draw.has(feature);
+    let is_resent = service.resent || service.gap.is_resent;
     let moved = [
-        ("b", has(Feature::KeyColumns) || has(Feature::NewPrimaryKey)),
+        // A snapshot reads a table that was swapped by its new name.
+        ("b", has(Feature::KeyColumns) || has(Feature::NewPrimaryKey) || has(Feature::Swapped) && is_resent),
         // Rows without a key: the relay that captures the table first finds it gone, and its rows do not contain the key.
         (
             "c",
@@ -19,8 +22,16 @@ pub(crate) fn allowances(draw: &Draw, service: &Service, is_second: bool) -> All
     ];
     let is_transactional =
         draw.guarantee == Feature::ExactlyOnce && !has(Feature::GuaranteeChanged) && !is_second;
+    // Rows are written into the room of rows that were deleted, and a snapshot reads them in the table's order.
+    let reads_in_table_order = has(Feature::InitialSnapshot)
+        && service.role != Role::Migrated
+        && (has(Feature::Cleanup) || has(Feature::CleanupCommand));
     Allowances {
-        repeats: is_second || service.resent || repeats(draw),
+        repeats: match service.role {
+            Role::First => is_resent || repeats(draw),
+            Role::Second => true,
+            Role::Migrated => draw.guarantee != Feature::ExactlyOnce,
+        },
         copied: has(Feature::Swapped).then(|| "b".to_owned()).into_iter().collect(),
         moved: moved
             .into_iter()
@@ -29,7 +40,7 @@ pub(crate) fn allowances(draw: &Draw, service: &Service, is_second: bool) -> All
             .collect(),
         replayed: has(Feature::Replayed) && !is_second,
         // Without track_commit_timestamp a move sends rows in the order in which their transactions began to write.
-        reread: service.resent || has(Feature::Moved) && !is_second,
+        reread: is_resent || has(Feature::Moved) && !is_second || reads_in_table_order,
         late_records: draw.faults.contains(&Fault::Replaced) && !is_transactional && !is_second,
     }
 }
@@ -53,17 +64,22 @@ fn repeats(draw: &Draw) -> bool {
     }
 }
 
-/// Returns whether the draw explains the alarm that a table may have been unlogged: ALTER TABLE may do that when it
-/// rewrites a table.
-pub(crate) fn explains_alarm(draw: &Draw, line: &str) -> bool {
+/// Returns whether the draw explains an alarm: that the publication was changed, or that a table may have been unlogged, which ALTER
+/// TABLE may do when it rewrites a table.
+pub(crate) fn explains_alarm(draw: &Draw, service: &Service, line: &str) -> bool {
+    if line.contains(SUSPICION) {
+        return service.gap.is_begun;
+    }
     let names = ["table public.t_b ", "table public.t_b_old "];
     draw.has(Feature::TypeChanged) && names.iter().any(|name| line.contains(name))
 }
 
 /// Returns whether the draw explains an exit that the relay chose. A wrong answer here hides a false alarm, so the
 /// reasons are printed.
-pub(crate) fn explains(draw: &Draw, stop: &Stop) -> bool {
+pub(crate) fn explains(draw: &Draw, service: &Service, stop: &Stop) -> bool {
     match stop.code {
+        3 if service.gap.is_begun && stop.reason.contains("publication") => true,
+        _ if service.role == Role::Migrated => matches!(stop.code, 1 | 4 | 5),
         6 => draw.has(Feature::TooLarge),
         3 => draw.has(Feature::ListGrows) || draw.features.iter().any(|feature| feature.is_operation()),
         // Reported as complaints.

@@ -45,12 +45,16 @@ impl Cover {
         }
     }
 
-    /// Begins with a pair that was met least, and adds what makes most new pairs with the others.
+    /// Begins with a pair that was met least, of features that have met few faults, and adds what makes most new pairs with the others.
     fn choose_features(&self, rng: &mut Rng) -> Vec<Feature> {
         let mut pairs = pairs();
         rng.shuffle(&mut pairs);
         let times = |pair: &(Feature, Feature)| self.features.get(pair).copied().unwrap_or_default();
-        let (one, other) = pairs.into_iter().min_by_key(times).unwrap();
+        let mut met: BTreeMap<Feature, usize> = BTreeMap::new();
+        self.faults.keys().for_each(|(feature, _)| *met.entry(*feature).or_default() += 1);
+        let faults = |feature: &Feature| met.get(feature).copied().unwrap_or_default();
+        let with_faults = |(one, other): &(Feature, Feature)| faults(one) + faults(other);
+        let (one, other) = pairs.into_iter().min_by_key(|pair| (times(pair), with_faults(pair))).unwrap();
         let mut chosen = vec![one, other];
         loop {
             let mut more: Vec<Feature> = all().filter(|feature| fits(&chosen, *feature)).collect();

@@ -6,7 +6,7 @@ use crate::plan::cover::{Choice, Cover};
 use crate::plan::feature::{Fault, Feature, GUARANTEES, OTHERS, SHAPES};
 
 /// Seeds that meet all pairs together.
-pub(crate) const BLOCK: u64 = 60;
+pub(crate) const BLOCK: u64 = 64;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Draw {

@@ -37,6 +37,14 @@ pub(crate) enum Feature {
     Replayed,
     /// `outboxd move` after the slot was dropped, in the end.
     Moved,
+    /// `outboxd migrate` takes a second outbox over from a poller.
+    Migrated,
+    /// The publication is without tables for a while, and the operator sends the rows of the tables again.
+    GapResent,
+    /// The same, and the operator accepts the reported position.
+    GapAccepted,
+    /// The password of PostgreSQL changes, and a restart reads it from another source.
+    Credentials,
     Created,
     ColumnAdded,
     TypeChanged,
@@ -75,7 +83,7 @@ use Feature::*;
 pub(crate) const GUARANTEES: [Feature; 3] = [AtLeastOnce, TailDedupe, ExactlyOnce];
 pub(crate) const SHAPES: [Feature; 3] = [Outbox, Tables, Both];
 /// Everything that a run may have besides a guarantee and a shape.
-pub(crate) const OTHERS: [Feature; 34] = [
+pub(crate) const OTHERS: [Feature; 38] = [
     GuaranteeChanged,
     ListGrows,
     ListShrinks,
@@ -99,6 +107,10 @@ pub(crate) const OTHERS: [Feature; 34] = [
     LargeTransaction,
     Replayed,
     Moved,
+    Migrated,
+    GapResent,
+    GapAccepted,
+    Credentials,
     Created,
     ColumnAdded,
     TypeChanged,
@@ -138,6 +150,19 @@ impl Feature {
     /// Returns whether a signal asks for it. A run has one of them.
     pub(crate) const fn is_signalled(self) -> bool {
         matches!(self, IncrementalSnapshot | BlockingSnapshot | SnapshotPaused)
+    }
+
+    /// Returns whether the publication is without tables for a while.
+    pub(crate) const fn is_gap(self) -> bool {
+        matches!(self, GapResent | GapAccepted)
+    }
+
+    /// Returns whether it is carried out at one moment of the run.
+    pub(crate) fn is_step(self) -> bool {
+        self.is_operation()
+            || self.is_signalled()
+            || self.is_gap()
+            || matches!(self, CleanupCommand | Migrated | Credentials)
     }
 
     /// Returns whether it needs an outbox.
@@ -187,6 +212,7 @@ impl Feature {
                 // They need one EventRouter and nothing else.
                 || matches!(a, Cleanup | CleanupCommand | Moved) && (b == Both || b.is_of_tables())
                 || a.is_signalled() && b.is_signalled()
+                || a.is_gap() && b.is_gap()
         };
         self != other && !excludes(self, other) && !excludes(other, self)
     }

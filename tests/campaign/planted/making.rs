@@ -48,13 +48,14 @@ impl Planted {
 
     pub(crate) fn config(self, config: Config) -> Config {
         match self {
-            SlotShared | StopForgotten => with(
+            SlotShared | StopForgotten | GapUnreported => with(
                 config,
                 &[("outboxd.position.topic", ""), ("outboxd.delivery.guarantee", "at_least_once")],
             ),
             TableLeftOut => {
                 with(config, &[("table.include.list", "public.t_a,public.t_b,public.t_c,public.t_p[0-9]+")])
             }
+            PasswordFixed => with(config, &[("database.password", "password-1")]),
             RetriesForbidden => with(config, &[("errors.max.retries", "0")]),
             _ => config,
         }
@@ -117,6 +118,17 @@ impl Planted {
 }
 
 impl Trial<'_> {
+    /// Waits until the relay has ended, and writes its last position without the stop again.
+    pub(crate) fn erase_stop(&mut self) {
+        eventually(DEADLINE, "the relay has ended", || !self.services[0].relay().is_running());
+        let slot = format!("\"slot\":\"{}\"", self.services[0].name);
+        let positions = self.world.kafka.records("__outboxd-positions");
+        let stored = positions.iter().rfind(|record| record.value().contains(&slot)).unwrap();
+        let mut position: serde_json::Value = serde_json::from_str(stored.value()).unwrap();
+        position.as_object_mut().unwrap().remove("stopped").unwrap();
+        produce(self, stored, &position.to_string());
+    }
+
     /// Ends the relay, writes, does something else, and starts it again.
     fn while_stopped(&mut self, statements: &[&str]) {
         self.services[0].relay().kill();

@@ -40,6 +40,14 @@ pub(crate) enum Planted {
     AlarmRaised,
     /// The slot was made with `two_phase` (the limits of a slot are reported).
     SlotTwoPhase,
+    /// The publication was changed while no relay ran, and nothing is stored by which a start notices it (a stop stays).
+    GapUnreported,
+    /// A stop that is stored is removed from Kafka (a stop stays).
+    StopErased,
+    /// The poller sends the rows of outboxd too (each row has one sender).
+    PollerSendsAll,
+    /// The password is in the configuration, and changes (a restart reads it from its source).
+    PasswordFixed,
     RecordRemoved,
     RecordRepeated,
     RecordInvented,
@@ -48,7 +56,7 @@ pub(crate) enum Planted {
 use Planted::*;
 
 impl Planted {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 20] = [
         RowSkipped,
         SlotShared,
         RecordReplaced,
@@ -62,6 +70,10 @@ impl Planted {
         NamesTrusted,
         AlarmRaised,
         SlotTwoPhase,
+        GapUnreported,
+        StopErased,
+        PollerSendsAll,
+        PasswordFixed,
         RecordRemoved,
         RecordRepeated,
         RecordInvented,
@@ -74,7 +86,10 @@ impl Planted {
             RecordReplaced => "altered",
             VerifyLooksAway => "disagreement",
             OldRecordLast | SnapshotSkipsRows => "stale",
-            RetriesForbidden => "ended",
+            RetriesForbidden | PasswordFixed => "ended",
+            GapUnreported => "unreported",
+            StopErased => "forgotten",
+            PollerSendsAll => "both",
             NamesTrusted => "trusted",
             AlarmRaised => "alarm",
             SlotTwoPhase => "unexplained",
@@ -90,6 +105,10 @@ impl Planted {
             RetriesForbidden => (Feature::Outbox, vec![], vec![Fault::BackendTerminated]),
             FalseCleanup => (Feature::Outbox, vec![Feature::InitialSnapshot], vec![]),
             SnapshotSkipsRows => (Feature::Tables, vec![Feature::IncrementalSnapshot], vec![]),
+            GapUnreported => (Feature::Outbox, vec![Feature::GapAccepted], vec![Fault::Killed]),
+            StopErased => (Feature::Outbox, vec![Feature::GapAccepted], vec![]),
+            PollerSendsAll => (Feature::Outbox, vec![Feature::Migrated], vec![]),
+            PasswordFixed => (Feature::Outbox, vec![Feature::Credentials], vec![Fault::BackendTerminated]),
             TableLeftOut => (Feature::Tables, vec![Feature::Created], vec![]),
             OldRecordLast | VerifyLooksAway | AlarmRaised => (Feature::Tables, vec![], vec![Fault::Stopped]),
             _ => (Feature::Outbox, vec![], vec![]),

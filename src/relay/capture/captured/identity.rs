@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use postgres_protocol::escape::escape_identifier;
 
+use super::published::Published;
 use super::suspicion::{Suspicion, Suspicions};
 use super::versions::Look;
 use crate::pgoutput::Relation;
@@ -36,6 +37,9 @@ pub(in crate::relay) struct CapturedTable {
     /// before they are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::relay) key: Option<Vec<String>>,
+    /// Proof of its publication at the last poll of the catalog; only of a captured table itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::relay) published: Option<Published>,
     /// Reason to suspect that rows of it are missing in the stream. Only what is stored has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::relay) suspicion: Option<Suspicion>,
@@ -61,8 +65,8 @@ pub(in crate::relay) enum Noted {
 pub(in crate::relay) struct CapturedTables(Arc<Mutex<Remembered>>);
 
 #[derive(Debug, Default)]
-struct Remembered {
-    tables: BTreeMap<Oid, CapturedTable>,
+pub(super) struct Remembered {
+    pub(super) tables: BTreeMap<Oid, CapturedTable>,
     /// Last result of the guard, in this session or an earlier one.
     look: Option<Look>,
     /// True if the lack of room was reported.
@@ -71,7 +75,7 @@ struct Remembered {
     notes: HashSet<String>,
     /// The limit of notes was reached and logged.
     notes_are_full: bool,
-    suspicions: Suspicions,
+    pub(super) suspicions: Suspicions,
     /// Begin of the last poll of the catalog that found no reason to end the relay.
     judged: Option<Instant>,
 }
@@ -106,7 +110,7 @@ impl CapturedTable {
     /// Makes a captured table from what the catalog has of it.
     pub(in crate::relay) fn new(oid: Oid, root: Oid, schema: &str, name: &str) -> Self {
         let (schema, name) = (schema.to_owned(), name.to_owned());
-        Self { oid: oid.0, root: root.0, schema, name, key: None, suspicion: None }
+        Self { oid: oid.0, root: root.0, schema, name, key: None, published: None, suspicion: None }
     }
 
     pub(in crate::relay) fn oid(&self) -> Oid {
@@ -236,7 +240,18 @@ impl CapturedTables {
             if let Some(suspicion) = suspicion {
                 self.lock().suspicions.recall(table.clone(), suspicion);
             }
-            self.add(table);
+            self.recall(table);
+        }
+    }
+
+    /// Adds a table of an earlier process. How it was published counts until the first poll of this one.
+    fn recall(&self, table: CapturedTable) {
+        let mut remembered = self.lock();
+        let is_first = remembered.look.is_none();
+        match remembered.tables.get_mut(&table.oid()) {
+            Some(known) if is_first => known.published = table.published,
+            Some(_) => {}
+            None => remembered.insert(table, &mut Vec::new()),
         }
     }
 
@@ -263,6 +278,7 @@ impl CapturedTables {
 
     /// Settles all suspicions: the rows of the tables are sent.
     pub(in crate::relay) fn settle_suspicions(&self) {
+        self.trust_publication();
         self.lock().suspicions.retain(|_, _| false);
     }
 
@@ -271,8 +287,8 @@ impl CapturedTables {
         self.lock().suspicions.retain(|_, suspicion| suspicion.lsn != lsn)
     }
 
-    /// Returns whether suspicions have changed since the last call, so that they must be stored.
-    pub(in crate::relay) fn take_changed_suspicions(&self) -> bool {
+    /// Returns whether suspicions, or how tables are published, have changed since the last call, so that they must be stored.
+    pub(in crate::relay) fn take_unstored(&self) -> bool {
         self.lock().suspicions.take_changed()
     }
 
@@ -286,7 +302,7 @@ impl CapturedTables {
         self.lock().judged.is_some_and(|began| began > since)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Remembered> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Remembered> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -341,7 +357,7 @@ mod tests {
         let of = |lsn| Suspicion::new(SuspicionCause::Rewritten, Lsn::new(lsn));
         let warning = |lsn| of(lsn).warning("public.outbox_1");
         tables.suspect(table(2, 1, "outbox_1"), of(10));
-        assert!(tables.take_changed_suspicions() && !tables.take_changed_suspicions());
+        assert!(tables.take_unstored() && !tables.take_unstored());
         assert_eq!(tables.suspicion_of(Oid(1)), Some(warning(10)));
         assert_eq!(tables.suspicion_of(Oid(3)), None);
         // Of the next process.

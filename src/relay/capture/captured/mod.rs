@@ -11,6 +11,7 @@ mod judge;
 #[cfg(test)]
 mod judge_tests;
 mod not_sent;
+mod published;
 mod selection;
 mod suspicion;
 mod versions;
@@ -24,6 +25,7 @@ pub(crate) use judge::{in_the_publication, near_miss};
 #[cfg(test)]
 pub(in crate::relay) use judge_tests::route;
 pub(in crate::relay) use not_sent::{NotSent, PassedRows, renamed};
+pub(in crate::relay) use published::interrupted;
 pub(crate) use selection::excluded_by_predicate;
 pub(in crate::relay) use suspicion::{Suspicion, SuspicionCause};
 pub(in crate::relay) use versions::{Finding, Look, Namesake, Watched, judge, unpublished};

@@ -24,6 +24,8 @@ pub(in crate::relay) enum SuspicionCause {
     Rewritten,
     /// A new table has its name, and was added to the publication later.
     CreatedAgain,
+    /// The publication was changed and changed back while no outboxd ran.
+    Unpublished,
 }
 
 impl Suspicion {
@@ -40,6 +42,10 @@ impl Suspicion {
             }
             SuspicionCause::CreatedAgain => {
                 "was created again and added to the publication: rows that were written to it before that are not in the stream"
+            }
+            SuspicionCause::Unpublished => {
+                "was taken out of the publication and added again, or the publication was changed and changed back, while outboxd did \
+                 not run: rows that were written meanwhile may not be in the stream"
             }
         };
         format!("table {table} {what}. {}", Self::fix(*lsn))
@@ -88,6 +94,11 @@ impl Suspicions {
         let is_less = self.tables.len() < before;
         self.has_changed |= is_less;
         is_less
+    }
+
+    /// Lets them be stored again, because something has changed that is stored with them.
+    pub(super) const fn store_again(&mut self) {
+        self.has_changed = true;
     }
 
     pub(super) const fn take_changed(&mut self) -> bool {

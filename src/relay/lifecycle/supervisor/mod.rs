@@ -3,6 +3,7 @@
 mod ending;
 mod failing;
 mod starting;
+mod stopping;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -103,11 +104,7 @@ impl Relay {
         let (offsets, mut memory) = (Offsets::new(&self.parts)?, Memory::default());
         let places = Places { offsets: offsets.as_ref(), positions: Positions::new(&self.parts)? };
         let outcome = self.run_until_stopped(&tls, &places, &mut memory, &mut target).await;
-        if let (Some(positions), Err(Error::Postgres(postgres::Error::Unpublished { problem, fix }))) =
-            (&places.positions, &outcome)
-        {
-            positions.stop(problem.clone(), fix.clone()).await;
-        }
+        self.store_stop(places.positions.as_ref(), &outcome, &target).await;
         let drained = !matches!(outcome, Err(Error::Undrained { .. }));
         let lasts = !self.parts.postgres.slot.drop_on_stop;
         let positions = places.positions;

@@ -178,13 +178,11 @@ impl Positions {
 
     /// Records in Kafka that this process ends because rows are not in the stream: the next start must not
     /// ignore that.
-    pub(in crate::relay) async fn stop(&self, problem: String, fix: String) {
-        let Some(stop) = self.with_stop(problem, fix).filter(|_| self.is_on()) else { return };
-        if let Err(error) = self.try_write(&stop, END_PATIENCE).await {
-            tracing::error!(
-                error = chain(&error),
-                "cannot store in Kafka that rows are missing in the stream: the next start does not know it"
-            );
+    pub(in crate::relay) async fn stop(&self, problem: &str, fix: &str) -> Result<(), Error> {
+        let stop = self.with_stop(problem.to_owned(), fix.to_owned()).filter(|_| self.is_on());
+        match stop {
+            Some(stop) => self.try_write(&stop, END_PATIENCE).await,
+            None => Ok(()),
         }
     }
 
@@ -304,12 +302,16 @@ impl<L: PositionLog> Positions<L> {
     }
 
     /// Returns the newest position with a stop: the one that this process wrote last, or the one that it continues from. A stop that is
-    /// stored already stays as it is.
+    /// stored already stays as it is. Its epoch is the next one: Kafka may receive a further position of this session late.
     fn with_stop(&self, problem: String, fix: String) -> Option<Position> {
         let read = self.0.read.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let newest = [self.own().take(), read].into_iter().flatten().rev().max_by_key(|kept| kept.epoch)?;
+        let newest = [self.own().clone(), read].into_iter().flatten().rev().max_by_key(|kept| kept.epoch)?;
         let is_free = newest.phase == Phase::Streaming && newest.stopped.is_none();
-        is_free.then(|| newest.with_stop(problem, fix))
+        is_free.then(|| {
+            let mut stop = newest.with_stop(problem, fix);
+            stop.epoch = stop.epoch.saturating_add(1);
+            stop
+        })
     }
 
     fn own(&self) -> MutexGuard<'_, Option<Position>> {
@@ -402,6 +404,17 @@ mod tests {
     }
 
     #[test]
+    fn a_position_that_arrives_behind_a_stop_does_not_replace_it() {
+        let positions = Positions::in_log(Silent, "key");
+        positions.has_written(&at(4));
+        let stop = positions.with_stop("rows are missing".to_owned(), "send them".to_owned()).unwrap();
+        let mut late = at(4);
+        late.lsn = Lsn::new(900);
+        let values = [stop, late].map(|position| position.to_json().ok());
+        assert!(Position::newest(&values).unwrap().unwrap().stopped.is_some());
+    }
+
+    #[test]
     fn a_stop_is_stored_with_the_newest_position_also_of_an_earlier_process() {
         let positions = Positions::in_log(Silent, "key");
         let stop = || {
@@ -413,12 +426,11 @@ mod tests {
         learn(&at(3));
         assert_eq!(
             stop(),
-            Some((3, "rows are missing".to_owned())),
+            Some((4, "rows are missing".to_owned())),
             "nothing of this process is in Kafka yet"
         );
         positions.has_written(&at(4));
-        assert_eq!(stop(), Some((4, "rows are missing".to_owned())));
-        positions.has_written(&at(4));
+        assert_eq!(stop(), Some((5, "rows are missing".to_owned())));
         learn(&at(5).with_stop("a filter".to_owned(), "send them".to_owned()));
         assert_eq!(stop(), None, "the one that is stored stays as it is");
     }
