@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::slot_judge::{Asker, Judgement, SlotJudge};
+use super::order::Judgement;
+use super::slot_judge::{Asker, SlotJudge};
 use crate::error::{Class, Diagnose as _, Exit, chain};
 use crate::postgres::{ServerFacts, SlotFacts, SnapshotMode, Sql};
 use crate::relay::capture::captured::CapturedTables;
@@ -156,7 +157,7 @@ async fn judge(parts: &Arc<RelayParts>, sql: &Sql, facts: Option<&SlotFacts>) ->
     // The next start comes when no client reads it.
     let idle = facts.map(|facts| SlotFacts { active_pid: None, ..facts.clone() });
     let judged = judge.judge(idle.as_ref(), &site).await?;
-    Ok(judge.judgement(&judged))
+    Ok(judged.judgement(&judge.comparison))
 }
 
 impl SnapshotMode {

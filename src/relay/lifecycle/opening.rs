@@ -9,6 +9,7 @@ use postgres_protocol::escape::escape_identifier;
 use tokio::time::sleep;
 
 use super::link::Link;
+use super::order::{Found, Judged, Judging};
 use super::slot_start::{Made, Opening};
 use super::takeover::{self, keeping_alive};
 use crate::error::{Class, Diagnose as _, chain};
@@ -16,7 +17,7 @@ use crate::postgres::{
     self, APPLICATION, Connection, Publication, ReplicationStream, Slot, SlotHolder, SnapshotMode,
     SnapshotSlot, Sql, TableFacts,
 };
-use crate::relay::capture::preflight::{Capture, Preflight, application};
+use crate::relay::capture::preflight::{Capture, Preflight, Site, application};
 use crate::relay::capture::resolver::Resolver;
 use crate::relay::capture::standby;
 use crate::relay::error::Error;
@@ -134,7 +135,7 @@ impl Opening<'_> {
         // No other client can have moved the slot since. Between the query and the start one can.
         let now = preflight.sql.moment(&options.slot.name).await?;
         if !slot.created && now.confirmed > slot.confirmed_flush_lsn {
-            self.judge(&preflight.sql).check_place(&mut found, now.confirmed, &site).await?;
+            found = self.judge_again(found, now.confirmed, &preflight.sql, &site).await?;
         }
         let snapshots = self.snapshots_left(&mut found, &site.origin);
         let mut link = Link {
@@ -161,6 +162,22 @@ impl Opening<'_> {
             self.catch_up(&mut link, site.database).await?;
         }
         Ok(Opened::Link(Box::new(link)))
+    }
+
+    /// Judges a slot that was moved before the stream started.
+    async fn judge_again(
+        self,
+        found: Found,
+        confirmed: Lsn,
+        sql: &Sql,
+        site: &Site,
+    ) -> Result<Found, Error> {
+        let judge = self.judge(sql);
+        let judging = Judging::again(Box::new(found), confirmed, judge.grounds(site));
+        match judge.answer(judging, None, site).await? {
+            Judged::Usable(found) => Ok(*found),
+            Judged::Missing { .. } => Err(self.parts.postgres.slot.vanished().into()),
+        }
     }
 
     /// Takes over the stored position, because another outboxd may have had the slot unnoticed: the next

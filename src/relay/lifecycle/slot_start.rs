@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::next_start::StartStep;
-use super::slot_judge::{Asker, Found, Judged, SlotJudge};
+use super::order::{Found, Judged};
+use super::slot_judge::{Asker, SlotJudge};
 use crate::error::chain;
 use crate::postgres::{Options, SlotFacts, SnapshotMode, Sql, TlsSetup};
 use crate::relay::capture::captured::CapturedTables;
@@ -58,7 +59,7 @@ impl<'o> Opening<'o> {
         let facts = preflight.sql.slot(&options.slot.name).await?;
         let judge = self.judge(&preflight.sql);
         let judged = judge.judge(facts.as_ref(), &preflight.site()).await;
-        let judgement = judged.as_ref().map(|judged| judge.judgement(judged));
+        let judgement = judged.as_ref().map(|judged| judged.judgement(&judge.comparison));
         let step = StartStep::of(options.snapshot.mode, options.recovers(), judgement);
         let unfinished = match (step, judged) {
             (StartStep::SnapshotBeside, Ok(Judged::Usable(found))) => {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::slot_judge::Found;
+use super::order::Found;
 use super::slot_start::{Made, Opening};
 use crate::error::chain;
 use crate::postgres::{Slot, SnapshotSlot};
