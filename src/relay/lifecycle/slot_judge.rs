@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::order::{Grounds, Judged, Judging};
-use crate::postgres::{SlotFacts, SlotHolder, SlotOptions, Sql, application_base, shown_application};
+use crate::postgres::{Slot, SlotFacts, SlotHolder, SlotOptions, Sql, application_base, shown_application};
 use crate::relay::capture::preflight::Site;
 use crate::relay::error::Error;
 use crate::relay::parts::RelayParts;
@@ -41,18 +41,19 @@ pub(in crate::relay) enum Asker<'j> {
 }
 
 impl SlotJudge<'_> {
-    /// Judges the slot with these facts, or its absence.
+    /// Judges the slot with these facts, or its absence; `begin` begins with it.
     ///
     /// # Errors
     /// When a start must not continue, or a server does not answer.
     pub(in crate::relay) async fn judge(
         self,
+        begin: impl FnOnce(Option<Slot>, Grounds<'_>) -> Judging,
         facts: Option<&SlotFacts>,
         site: &Site,
     ) -> Result<Judged, Error> {
         let options = &self.parts.postgres;
         let slot = facts.map(|facts| options.slot.adopt(facts, &options.server.database)).transpose()?;
-        self.answer(Judging::of(slot, self.grounds(site)), facts, site).await
+        self.answer(begin(slot, self.grounds(site)), facts, site).await
     }
 
     /// Answers the questions of a judgement, until there is a verdict.

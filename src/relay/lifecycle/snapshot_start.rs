@@ -41,8 +41,8 @@ impl Opening<'_> {
         preflight: &mut Preflight,
         capture: &Capture,
         made: &mut Made,
-        mut found: Found,
-    ) -> Result<Found, Error> {
+        mut found: Box<Found>,
+    ) -> Result<Box<Found>, Error> {
         let slot = &self.parts.postgres.slot;
         let confirmed = found.slot.confirmed_flush_lsn;
         tracing::info!(

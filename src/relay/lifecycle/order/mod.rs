@@ -1,8 +1,17 @@
 //! The order of a relay's life, without I/O: each state is a type that accepts what was observed and returns the next one. Two
 //! drivers do what a state asks for: the supervisor with connections, the simulation with models of both servers.
 //!
+//! - [`start`]: from the server to the stream.
 //! - [`judging`]: the questions about the slot, in their order, up to the verdict.
+//! - [`preparation`]: what a start does with the slot.
 
 mod judging;
+mod preparation;
+mod start;
 
 pub(in crate::relay) use judging::{Found, Grounds, Judged, Judgement, Judging};
+pub(in crate::relay) use preparation::Preparation;
+pub(crate) use preparation::StartStep;
+pub(in crate::relay) use start::{
+    Begun, CatchUp, CaughtUp, NeedsSlot, NeedsStream, NeedsTables, Started, Tables,
+};
