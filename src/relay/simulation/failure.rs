@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::kafka::pipe::Kafka;
 use super::postgres::server::Server;
 use super::process::{Process, State};
-use super::start::opening::is_refusal;
+use super::start::refusal::is_refusal;
 use super::world::World;
 use crate::error::{Diagnose as _, Exit, chain};
 use crate::kafka;

@@ -13,7 +13,8 @@ use super::postgres::catalog::CapturedBy;
 use super::rows::table;
 use super::session::{Session, Start};
 use super::start::capture::Capture;
-use super::start::opening::{Causes, DATABASE, DATABASE_OID, Opening};
+use super::start::opening::{DATABASE, DATABASE_OID, Opening};
+use super::start::refusal::Causes;
 use super::start::takeover::Takeover;
 use super::world::World;
 use crate::error::{Class, Diagnose as _, chain};
@@ -64,7 +65,7 @@ pub(super) struct Process<'p> {
 pub(super) enum State<'p> {
     Connecting,
     Paused,
-    Comparing(Opening),
+    Opening(Opening),
     TakingOver(Box<Takeover>),
     Streaming(Box<Session<'p>>),
     Draining(Box<Session<'p>>, Error, Ending),
@@ -99,7 +100,7 @@ impl<'p> Process<'p> {
         match &self.state {
             State::Connecting => "connecting".to_owned(),
             State::Paused => "paused".to_owned(),
-            State::Comparing(opening) => format!("comparing {opening:?}"),
+            State::Opening(opening) => format!("opening {opening:?}"),
             State::TakingOver(takeover) => format!("taking over {takeover:?}"),
             State::Streaming(session) => format!("streaming {}", session.describe()),
             State::Draining(session, error, _) => {
@@ -143,7 +144,7 @@ impl<'p> Process<'p> {
         let wire = match &self.state {
             State::TakingOver(takeover) => Some(&takeover.wire),
             State::Streaming(session) | State::Draining(session, ..) => Some(&session.wire),
-            State::Comparing(opening) => opening.wire.as_ref(),
+            State::Opening(opening) => opening.wire.as_ref(),
             State::Connecting | State::Paused | State::Settling(..) | State::Ended => None,
         };
         if let Some(wire) = wire {
@@ -160,7 +161,7 @@ impl<'p> Process<'p> {
     pub(super) fn step(&mut self, world: &mut World<'p>) {
         self.state = match mem::replace(&mut self.state, State::Ended) {
             State::Connecting | State::Paused => self.begin(world),
-            State::Comparing(opening) => self.compare(opening, world),
+            State::Opening(opening) => self.wait(opening, world),
             State::TakingOver(takeover) => self.take_over(takeover, world),
             State::Streaming(session) => self.stream(session, world),
             State::Draining(session, error, ending) => self.drain(session, error, ending, world),
@@ -221,13 +222,13 @@ impl<'p> Process<'p> {
         batch: Option<Batch>,
         world: &mut World<'p>,
     ) -> State<'p> {
-        let Takeover { wire, origin, confirmed, now, .. } = takeover;
+        let Takeover { wire, origin, confirmed, stored, now, .. } = takeover;
         let end = Lsn::new(world.server.wal.end);
         let before = self.memory.acknowledged.as_ref().filter(|(known, _)| *known == origin);
         if before.is_some_and(|(_, acknowledged)| confirmed > acknowledged.to) {
             world.kafka.borrow_mut().truth.passed_on(self.number, confirmed.get());
         }
-        let (mut acknowledged, stored) = self.memory.of(&origin, world.offset.as_ref(), (confirmed, now));
+        let (mut acknowledged, stored) = self.memory.of(&origin, stored.as_ref(), (confirmed, now));
         if world.bug == Some(Bug::OldHistoryCounts)
             && let Some((_, before)) = &self.memory.acknowledged
         {

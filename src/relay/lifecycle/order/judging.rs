@@ -270,6 +270,12 @@ impl OffsetLeftQuestion {
 }
 
 impl PositionQuestion {
+    /// Returns the position of the slot, if there is one.
+    #[cfg(test)]
+    pub(in crate::relay) const fn slot(&self) -> Option<Lsn> {
+        self.slot
+    }
+
     /// Compares the slot with the position, and with the end of the WAL that was read with the slot afterwards.
     ///
     /// # Errors

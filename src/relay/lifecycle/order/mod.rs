@@ -9,6 +9,8 @@ mod judging;
 mod preparation;
 mod start;
 
+#[cfg(test)]
+pub(in crate::relay) use judging::PositionQuestion;
 pub(in crate::relay) use judging::{Found, Grounds, Judged, Judgement, Judging};
 pub(in crate::relay) use preparation::Preparation;
 pub(crate) use preparation::StartStep;

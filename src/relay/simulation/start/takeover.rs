@@ -12,6 +12,7 @@ use crate::relay::simulation::kafka::coordinator::{Coordinator, Ender, STATE_PLA
 use crate::relay::simulation::postgres::server::Wire;
 use crate::relay::simulation::rows::table;
 use crate::relay::simulation::world::World;
+use crate::source_offset::SourceOffset;
 use crate::wal::{Lsn, PgTimestamp, TimelineId};
 
 /// A few turns.
@@ -23,6 +24,8 @@ pub(in crate::relay::simulation) struct Takeover {
     pub(in crate::relay::simulation) wire: Rc<RefCell<Wire>>,
     pub(in crate::relay::simulation) origin: Origin,
     pub(in crate::relay::simulation) confirmed: Lsn,
+    /// The offset that was stored for the slot when the process began.
+    pub(in crate::relay::simulation) stored: Option<SourceOffset>,
     timelines: Timelines,
     /// Time of the server's clock.
     pub(in crate::relay::simulation) now: PgTimestamp,
@@ -33,12 +36,13 @@ impl Takeover {
     pub(in crate::relay::simulation) fn new(
         wire: Rc<RefCell<Wire>>,
         origin: Origin,
+        stored: Option<SourceOffset>,
         world: &World<'_>,
     ) -> Self {
         let switch = |(timeline, at): &(u32, u64)| (TimelineId(*timeline), Lsn::new(*at));
         let timelines = Timelines { switches: world.server.switches.iter().map(switch).collect() };
         let (confirmed, now) = (Lsn::new(world.server.confirmed), world.server.wal.clock);
-        Self { wire, origin, confirmed, timelines, now, begun: false }
+        Self { wire, origin, confirmed, stored, timelines, now, begun: false }
     }
 
     /// Plants the bug: the stream begins at the state's place.
