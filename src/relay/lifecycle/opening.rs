@@ -9,13 +9,12 @@ use postgres_protocol::escape::escape_identifier;
 use tokio::time::sleep;
 
 use super::link::Link;
-use super::order::{Begun, CatchUp, CaughtUp, NeedsTables, Started, Tables};
+use super::order::{Begun, CatchUp, CaughtUp, NeedsTables, Started, Tables, is_our_own};
 use super::slot_start::{Made, Opening};
 use super::takeover::{self, keeping_alive};
 use crate::error::{Diagnose as _, chain};
 use crate::postgres::{
-    self, APPLICATION, Connection, Publication, ReplicationStream, Slot, SlotHolder, SnapshotSlot, Sql,
-    TableFacts,
+    self, Connection, Publication, ReplicationStream, Slot, SnapshotSlot, Sql, TableFacts,
 };
 use crate::relay::capture::preflight::{Capture, Preflight, application};
 use crate::relay::capture::resolver::Resolver;
@@ -228,12 +227,6 @@ async fn read_patiently(
         status.tick_idle(Instant::now());
         sleep(READ_INTERVAL).await;
     }
-}
-
-/// Returns whether the slot's holder is another instance of this outboxd: then this one stands by, and the
-/// slot is the lease.
-pub(crate) fn is_our_own(holder: &SlotHolder) -> bool {
-    holder.application.starts_with(APPLICATION) && holder.other.is_none()
 }
 
 /// Returns whether the stream has logical messages: as events, or as signals and watermarks.

@@ -1,14 +1,21 @@
 //! The order of a relay's life, without I/O: each state is a type that accepts what was observed and returns the next one. Two
 //! drivers do what a state asks for: the supervisor with connections, the simulation with models of both servers.
 //!
+//! - [`between`]: open, pause or end; the reaction to a failure.
 //! - [`start`]: from the server to the stream.
 //! - [`judging`]: the questions about the slot, in their order, up to the verdict.
 //! - [`preparation`]: what a start does with the slot.
+//! - [`ending`]: from the stream to the memory of the session.
 
+mod between;
+mod ending;
 mod judging;
 mod preparation;
 mod start;
 
+pub(crate) use between::is_our_own;
+pub(in crate::relay) use between::{Between, Circumstances, Inherited, Streamed, react, react_to_holder};
+pub(in crate::relay) use ending::{AfterStream, Ended, Settling};
 #[cfg(test)]
 pub(in crate::relay) use judging::PositionQuestion;
 pub(in crate::relay) use judging::{Found, Grounds, Judged, Judgement, Judging};

@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 use super::control::{Control, Target, TargetReceiver};
 use super::link::Link;
 use super::memory::Memory;
-use super::retry::{self, STANDBY_INTERVAL, Situation};
+use super::order::{AfterStream, Between, Ended, Inherited, Settling};
+use super::retry::{STANDBY_INTERVAL, Step};
 use super::session::{self, Session};
 use super::takeover;
-use crate::error::{Class, Diagnose};
 use crate::postgres::{self, TlsSetup};
 use crate::relay::background::cleaner;
 use crate::relay::background::heartbeat_query;
@@ -49,14 +49,6 @@ struct Places<'p> {
 
 /// Receiver of the reason for which the slot is lost.
 type Lost = mpsc::Receiver<postgres::Error>;
-
-/// Result of draining a session.
-enum Drained {
-    /// Everything is acknowledged and confirmed.
-    Whole,
-    /// `outboxd.shutdown.timeout.ms` is over, and Kafka has not acknowledged everything.
-    Late,
-}
 
 /// The relay: opens sessions, retries what can be retried, pauses and stops on command.
 #[derive(Debug)]
@@ -135,13 +127,13 @@ impl Relay {
     ) -> Result<(), Error> {
         loop {
             target.begin();
-            match target.get() {
-                Target::Stop => return Ok(()),
-                Target::Pause => {
+            match Between::of(target.get(), memory) {
+                Between::End => return Ok(()),
+                Between::Pause => {
                     self.pause(places, memory, target).await;
                     continue;
                 }
-                Target::Run | Target::Restart => {}
+                Between::Open => {}
             }
             self.status.enter(Phase::Connecting);
             let link = match self.open(tls, places, memory, target).await? {
@@ -154,19 +146,15 @@ impl Relay {
             };
             let outcome = self.run_session(*link, tls, places, memory, target).await;
             let Err(error) = outcome else { continue };
-            let situation = Situation {
-                fenced_again: memory.is_fenced_again(&error, Instant::now()),
-                ..self.situation(retry::Step::Session, memory, target)
-            };
-            let pause = self.endure(error, situation, memory).await?;
+            let circumstances = self.circumstances(Step::Session, None, target);
+            let pause = self.endure(error, circumstances, memory).await?;
             timeout(pause, target.ends_session()).await.ok();
         }
     }
 
     /// Pauses without any connection to PostgreSQL, so that another outboxd can have the slot and the server
     /// can be stopped. Continues as after a standby.
-    async fn pause(&self, places: &Places<'_>, memory: &mut Memory, target: &TargetReceiver) {
-        memory.release();
+    async fn pause(&self, places: &Places<'_>, memory: &Memory, target: &TargetReceiver) {
         if let Some(offsets) = places.offsets.filter(|_| memory.offset_is_ours) {
             offsets.write(memory.offset.clone()).await;
         }
@@ -211,12 +199,11 @@ impl Relay {
             Err(_) if target.get() != Target::Run => return Ok(()),
             batch => batch?,
         };
-        memory.begin(places.positions.as_ref().is_some_and(Positions::follows_end), link.wal_end);
-        let start = (link.confirmed, link.clock);
-        let follows = memory.follows_another(link.confirmed);
-        let (acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref(), start);
+        let follows_end = places.positions.as_ref().is_some_and(Positions::follows_end);
+        let Inherited { acknowledged, stored, follows_another, is_first } =
+            Inherited::of(link.streamed(follows_end), memory);
         let (origin, confirmed) = (link.origin.clone(), link.confirmed);
-        let repeat_range = link.repeat_range(follows);
+        let repeat_range = link.repeat_range(follows_another);
         let last_commit = link.last_commit(stored.as_ref());
         let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
         feed.last_commit = last_commit;
@@ -224,22 +211,22 @@ impl Relay {
         feed.out.flight.in_transactions(batch);
         feed.out.dispatch.repeats = Repeats::new(&self.parts.relay, repeat_range);
         feed.start();
-        if memory.known().is_none() && !link.sent_snapshot {
+        if is_first && !link.sent_snapshot {
             feed.notify(Notification::initial(SnapshotStatus::Skipped, Vec::new()), Now::read());
         }
         let snapshots = memory.snapshots(&origin, link.snapshots.take());
         feed.signals =
             Signals::new(&self.parts.relay, link.capture.names(), self.parts.tables.order(), snapshots);
-        let (server, ended, mut watchers) = (ServerLsn::default(), CancellationToken::new(), JoinSet::new());
-        let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone(), ended.clone());
+        let (server, stop, mut watchers) = (ServerLsn::default(), CancellationToken::new(), JoinSet::new());
+        let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone(), stop.clone());
         if let Some(xmin) = xmin {
             watchers.spawn(xmin.watch(Arc::clone(&self.parts), Arc::clone(&link.sql)));
         }
-        watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));
+        watchers.spawn(watch_kafka(Arc::clone(&self.parts), stop.clone()));
         if !link.is_standby {
-            watchers.spawn(heartbeat_query::run(Arc::clone(&self.parts), tls.clone(), ended.clone()));
+            watchers.spawn(heartbeat_query::run(Arc::clone(&self.parts), tls.clone(), stop.clone()));
         }
-        let (parts, stop) = (&self.parts, &ended);
+        let parts = &self.parts;
         let hand = link.take_signals();
         watchers.spawn(signal_channels::read_file(
             Arc::clone(parts),
@@ -264,42 +251,31 @@ impl Relay {
         let mut session =
             Session::new(&self.parts, link, &mut core, &self.status, &self.metrics, server, tls);
         if let Some(offsets) = places.offsets {
-            watchers.spawn(offsets.clone().keep(session.offset.subscribe(), ended.clone()));
+            watchers.spawn(offsets.clone().keep(session.offset.subscribe(), stop.clone()));
         }
-        let outcome = self.stream_and_drain(&mut session, &ended, target).await;
-        ended.cancel();
+        let drained = self.stream_and_drain(&mut session, &stop, target).await;
+        stop.cancel();
         watchers.shutdown().await;
-        let outcome = match outcome {
-            Ok(Drained::Whole) => {
+        let ended = match drained {
+            Ok(()) => {
                 // What is dropped on purpose is not lost.
                 slot_watcher.shutdown().await;
-                self.end_stream(session, target.get()).await.map(|()| Drained::Whole)
+                Ended::finished(self.end_stream(session, target.get()).await)
             }
-            outcome => {
+            Err(ended) => {
                 // The connection goes before the wait for Kafka: the server may be waiting for us to leave.
                 drop(session);
-                outcome
+                ended
             }
         };
-        if outcome.is_err() && target.get() == Target::Run {
+        if ended.has_failed() && target.get() == Target::Run {
             self.status.enter(Phase::Connecting);
         }
-        memory.stood_still = outcome.is_err() && core.stood_still(Now::read());
-        memory.drained(matches!(outcome, Ok(Drained::Whole)), core.feed.out.flight.frontier());
-        // The next session must not start while records of this one are on their way: they would overtake each other. After a
-        // definite error there is none, and the wait for Kafka was that of `after_failure`, which has a limit.
-        let broken = match &outcome {
-            Ok(Drained::Whole) => false,
-            Ok(Drained::Late) => true,
-            Err(error) => error.class() != Class::Definite,
-        };
-        let gone = self.settle(&mut core, broken, lost, target).await;
+        let settling = Settling::begin(ended, &mut core, memory, Now::read());
+        let gone = self.settle(&settling, &mut core, lost, target).await;
         slot_watcher.shutdown().await;
-        if let Some(snapshots) = core.feed.snapshots_at(core.feed.out.flight.frontier()) {
-            memory.snapshots = snapshots;
-        }
-        memory.remember(origin, confirmed, &core.feed, outcome.is_err(), Now::read());
-        gone.map_or(outcome.map(|_| ()), |error| Err(error.into()))
+        let outcome = settling.end(&mut core, memory, (origin, confirmed), Now::read());
+        gone.map_or(outcome, |error| Err(error.into()))
     }
 
     /// Takes the Kafka transactions over. Blocking calls are cancelled when the command changes, and waited
@@ -333,17 +309,18 @@ impl Relay {
         (watcher, lost)
     }
 
+    /// Streams until the session has drained, or has ended without that.
     async fn stream_and_drain(
         &self,
         session: &mut Session<'_, '_>,
-        ended: &CancellationToken,
+        stop: &CancellationToken,
         target: &TargetReceiver,
-    ) -> Result<Drained, Error> {
+    ) -> Result<(), Ended> {
         let within = self.parts.relay.shutdown_timeout;
         let overdue = async {
             target.ends_session().await;
             self.status.enter(Phase::Draining);
-            ended.cancel();
+            stop.cancel();
             // A stop has all the time, also when it comes while a pause drains.
             if timeout(within, target.stops()).await.is_ok() {
                 sleep(within).await;
@@ -355,24 +332,31 @@ impl Relay {
             () = overdue => None,
             outcome = session.stream(target) => Some(outcome),
         };
-        let Some(outcome) = outcome else {
-            let records = session.core.feed.out.flight.window().records();
-            if target.get() == Target::Stop {
-                return Err(Error::Undrained { records, within });
+        let after = match outcome {
+            Some(outcome) => AfterStream::of(outcome),
+            None => {
+                let records = session.core.feed.out.flight.window().records();
+                AfterStream::overdue(target.get() == Target::Stop, records, within)
             }
-            tracing::warn!(
-                records,
-                within_s = within.as_secs_f64(),
-                "Kafka did not acknowledge everything within outboxd.shutdown.timeout.ms: releasing the \
-                 slot and waiting for the rest"
-            );
-            return Ok(Drained::Late);
         };
-        match outcome {
-            Err(error) if error.class() == Class::Definite || matches!(error, Error::Kafka(_)) => {
-                Err(self.after_failure(session, error).await)
+        match after {
+            AfterStream::Finish => Ok(()),
+            AfterStream::Drain(error) => Err(Ended::Failed(self.after_failure(session, error).await)),
+            AfterStream::HangUp(ended) => {
+                if let Ended::Late = ended {
+                    self.report_late(session);
+                }
+                Err(ended)
             }
-            outcome => outcome.map(|()| Drained::Whole),
         }
+    }
+
+    fn report_late(&self, session: &Session<'_, '_>) {
+        tracing::warn!(
+            records = session.core.feed.out.flight.window().records(),
+            within_s = self.parts.relay.shutdown_timeout.as_secs_f64(),
+            "Kafka did not acknowledge everything within outboxd.shutdown.timeout.ms: releasing the \
+             slot and waiting for the rest"
+        );
     }
 }

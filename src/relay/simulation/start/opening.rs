@@ -5,16 +5,16 @@ use std::rc::Rc;
 
 use super::refusal::Causes;
 use super::takeover::Takeover;
-use crate::postgres::{Slot, SnapshotMode};
+use crate::postgres::{APPLICATION, Slot, SlotHolder, SnapshotMode};
 use crate::relay::capture::captured::{CapturedTable, CapturedTables};
 use crate::relay::capture::preflight::Site;
 use crate::relay::delivery::exactly_once::State as KafkaState;
 use crate::relay::error::Error;
 use crate::relay::lifecycle::order::{
     Begun, CatchUp, CaughtUp, Found, Grounds, Judged, Judging, NeedsStream, NeedsTables, PositionQuestion,
-    Preparation, Started, Tables,
+    Preparation, Started, Tables, react_to_holder,
 };
-use crate::relay::lifecycle::retry::Step;
+use crate::relay::lifecycle::retry::{Next, Step};
 use crate::relay::options::Guarantee;
 use crate::relay::origin::Origin;
 use crate::relay::progress::comparison::{Comparison, FoundSlot, Known};
@@ -27,6 +27,8 @@ use crate::relay::simulation::postgres::slot::SlotLook;
 use crate::relay::simulation::process::{Process, State};
 use crate::relay::simulation::world::World;
 use crate::wal::{Lsn, Oid, TimelineId};
+
+const SLOT: &str = "outboxd";
 
 /// `snapshot.mode`: the model has no snapshots.
 const MODE: SnapshotMode = SnapshotMode::NoData;
@@ -90,10 +92,8 @@ impl<'p> Process<'p> {
         }
         let Tables::Publish(needs) = needs.found(MODE) else { return State::Ended };
         let slot = match world.server.look() {
-            SlotLook::Active => {
-                self.memory.stand_by(true);
-                return State::Connecting;
-            }
+            SlotLook::Active => return self.stand_by(),
+            SlotLook::Missing if world.bug == Some(Bug::CreatesAtOnce) => return self.make_slot(world),
             SlotLook::Missing => None,
             SlotLook::At(confirmed_flush_lsn) => Some(Slot { confirmed_flush_lsn, created: false }),
         };
@@ -101,6 +101,22 @@ impl<'p> Process<'p> {
         let begun = needs.found(slot, self.grounds(&site, known.as_ref(), &self.memory.captured, world));
         let start = Rest { site, wire: None, crashes: world.server.crashes };
         self.judge(begun, start, world)
+    }
+
+    /// Meets another relay that has the slot.
+    fn stand_by(&mut self) -> State<'p> {
+        let holder = SlotHolder {
+            slot: SLOT.to_owned(),
+            pid: 1,
+            application: APPLICATION.to_owned(),
+            client: String::new(),
+            other: None,
+            has_slot: true,
+        };
+        match react_to_holder(&holder, None, None, 0.0, &mut self.memory) {
+            Next::StandBy { .. } => State::Connecting,
+            Next::Stop | Next::Lasts | Next::NewProducer | Next::Retry { .. } => State::Ended,
+        }
     }
 
     /// Answers the questions that no other server has to be waited for.
@@ -320,7 +336,11 @@ impl<'p> Process<'p> {
         let rest = Rest { wire: Some(wire), ..rest };
         let known = self.memory.known();
         let grounds = self.grounds(&rest.site, known.as_ref(), &self.memory.captured, world);
-        match needs.started(Lsn::new(world.server.confirmed), grounds) {
+        let confirmed = match world.bug {
+            Some(Bug::IgnoresMove) => needs.found().slot.confirmed_flush_lsn,
+            _ => Lsn::new(world.server.confirmed),
+        };
+        match needs.started(confirmed, grounds) {
             Begun::Settled(started) => self.started(started, rest, world),
             Begun::Moved(judging) => {
                 self.causes.touched |= world.server.is_touched();
