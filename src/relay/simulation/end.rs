@@ -57,26 +57,45 @@ impl<'p> Process<'p> {
             Ok(Draining::Done | Draining::Late) | Err(_) => {}
         }
         let cause = ending.cause(&mut session.core, world.now());
+        if is_whole {
+            self.check_cause(cause.as_ref(), &error, world);
+        }
+        self.hang_up(session, Ended::Failed(cause.unwrap_or(error)), world.now())
+    }
+
+    /// Closes the connection after a failure that needs no drain.
+    pub(super) fn hang_up_at_once(
+        &mut self,
+        session: Box<Session<'p>>,
+        ended: Ended,
+        world: &World<'p>,
+    ) -> State<'p> {
+        if let Ended::Failed(error @ Error::Kafka(_)) = &ended {
+            self.check_cause(Some(error), error, world);
+        }
+        self.hang_up(session, ended, world.now())
+    }
+
+    /// Checks L12: a session does not end over a failure of the producer whose cause is a refused record.
+    fn check_cause(&self, cause: Option<&Error>, error: &Error, world: &World<'p>) {
         let mut kafka = world.kafka.borrow_mut();
         let Kafka { clients, truth, .. } = &mut *kafka;
         let refused = self.clients.iter().filter(|client| clients[**client].take_refused()).count();
         // A record of which nothing is known, and another relay, come before it.
-        let is_explained = match &cause {
+        let is_explained = match cause {
             Some(Error::Refused { .. } | Error::Kafka(kafka::Error::Unwritten(_))) => true,
             Some(Error::Kafka(kafka::Error::Transaction { fault, .. })) => *fault == TransactionFault::Fenced,
             _ => false,
         };
-        if refused > 0 && is_whole && !is_explained {
-            let named = cause.as_ref().unwrap_or(&error);
+        if refused > 0 && !is_explained {
+            let named = cause.unwrap_or(error);
             truth.violate(format!(
                 "L12: a record of a transaction was refused, and the session ends over {named}"
             ));
         }
-        drop(kafka);
-        self.hang_up(session, Ended::Failed(cause.unwrap_or(error)), world.now())
     }
 
-    pub(super) fn hang_up(&mut self, mut session: Box<Session<'p>>, ended: Ended, now: Now) -> State<'p> {
+    fn hang_up(&mut self, mut session: Box<Session<'p>>, ended: Ended, now: Now) -> State<'p> {
         session.wire.borrow_mut().closed = true;
         let settling = Settling::begin(ended, &mut session.core, &mut self.memory, now);
         State::Settling(session, settling)

@@ -310,13 +310,13 @@ impl<'p> Process<'p> {
         match AfterStream::of(turn.map(|_| ())) {
             AfterStream::Finish => self.end_stream(session, world),
             AfterStream::Drain(error) if world.bug == Some(Bug::HangsUpAtOnce) => {
-                self.hang_up(session, Ended::Failed(error), now)
+                self.hang_up_at_once(session, Ended::Failed(error), world)
             }
             AfterStream::Drain(error) => {
                 let ending = Ending::new(Some(&error), &session.core, Urgency::Now, LIMITS, now);
                 State::Draining(session, error, ending)
             }
-            AfterStream::HangUp(ended) => self.hang_up(session, ended, now),
+            AfterStream::HangUp(ended) => self.hang_up_at_once(session, ended, world),
         }
     }
 

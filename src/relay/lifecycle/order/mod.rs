@@ -5,6 +5,7 @@
 //! - [`start`]: from the server to the stream.
 //! - [`judging`]: the questions about the slot, in their order, up to the verdict.
 //! - [`preparation`]: what a start does with the slot.
+//! - [`takeover`]: of Kafka transactions, between the stream and its first row.
 //! - [`ending`]: from the stream to the memory of the session.
 
 mod between;
@@ -12,6 +13,7 @@ mod ending;
 mod judging;
 mod preparation;
 mod start;
+mod takeover;
 
 pub(crate) use between::is_our_own;
 pub(in crate::relay) use between::{Between, Circumstances, Inherited, Streamed, react, react_to_holder};
@@ -24,3 +26,6 @@ pub(crate) use preparation::StartStep;
 pub(in crate::relay) use start::{
     Begun, CatchUp, CaughtUp, NeedsSlot, NeedsStream, NeedsTables, Started, Tables,
 };
+#[cfg(test)]
+pub(in crate::relay) use takeover::NeedsState;
+pub(in crate::relay) use takeover::{NeedsFence, NeedsVisible};
