@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use change_events::outbox::{BindError, MessageError, RouteError};
 use connect_data::OptionError;
 #[cfg(not(feature = "parquet"))]
 pub(crate) use connect_data::error::not_built;
@@ -93,6 +94,48 @@ impl Diagnose for OptionError {
 impl Diagnose for TransformError {
     fn class(&self) -> Class {
         Class::Definite
+    }
+}
+
+impl Diagnose for BindError {
+    fn class(&self) -> Class {
+        Class::Definite
+    }
+
+    fn exit(&self) -> Exit {
+        Exit::Precondition
+    }
+
+    fn cure(&self) -> Option<String> {
+        self.fix()
+    }
+}
+
+impl Diagnose for RouteError {
+    fn class(&self) -> Class {
+        Class::Definite
+    }
+
+    fn exit(&self) -> Exit {
+        Exit::Row
+    }
+
+    fn cure(&self) -> Option<String> {
+        self.fix()
+    }
+}
+
+impl Diagnose for MessageError {
+    fn class(&self) -> Class {
+        Class::Definite
+    }
+
+    fn exit(&self) -> Exit {
+        Exit::Row
+    }
+
+    fn cure(&self) -> Option<String> {
+        self.fix()
     }
 }
 
