@@ -21,11 +21,13 @@ use crate::error::chain;
 use crate::kafka::Deliveries;
 use crate::relay::delivery::exactly_once::{Batch, Known, Urgency};
 use crate::relay::delivery::flight::Flight;
-use crate::relay::delivery::repeats::{RepeatRange, Repeats};
+use crate::relay::delivery::repeats::RepeatRange;
 use crate::relay::error::Error;
 use crate::relay::lifecycle::control::{Control, Target, TargetReceiver};
 use crate::relay::lifecycle::memory::Memory;
-use crate::relay::lifecycle::order::{AfterStream, Between, Ended, Inherited, Settling, Streamed};
+use crate::relay::lifecycle::order::{
+    AfterStream, Between, Ended, Inherited, Settling, Streamed, begin_feed,
+};
 use crate::relay::pipeline::core::{Ending, Limits};
 use crate::relay::pipeline::feed::Feed;
 use crate::relay::progress::acknowledged::Acknowledged;
@@ -259,16 +261,14 @@ impl<'p> Process<'p> {
             bug: world.bug,
             late_state: RefCell::default(),
         };
-        let mut flight = Flight::new(pipe, bench.options.window(), false, &bench.metrics, confirmed);
-        flight.in_transactions(batch);
+        let flight = Flight::new(pipe, bench.options.window(), false, &bench.metrics, confirmed);
         let system_id = origin.system_id.clone();
         let messages = bench.messages.as_ref();
         let mut feed =
             Feed::with_flight(flight, &bench.metrics, messages, None, &bench.options, acknowledged, stored);
         feed.records_of = table::records_of;
-        feed.out.dispatch.repeats =
-            Repeats::new(&bench.options, RepeatRange { system_id, from: confirmed, to: end, quiet_at: None });
-        feed.start();
+        let repeat_range = RepeatRange { system_id, from: confirmed, to: end, quiet_at: None };
+        begin_feed(&mut feed, batch, &bench.options, repeat_range);
         let counts = world.kafka.borrow().cluster.counts;
         let (capture, shadow, bug) = (self.capture(world), Rc::clone(&self.shadow), world.bug);
         let (kafka, process) = (Rc::clone(&world.kafka), self.number);

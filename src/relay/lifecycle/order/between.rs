@@ -3,12 +3,17 @@
 
 use std::time::{Duration, Instant};
 
+use crate::kafka::Transport;
 use crate::postgres::{APPLICATION, SlotHolder, SlotRetry};
+use crate::relay::delivery::exactly_once::Batch;
+use crate::relay::delivery::repeats::{RepeatRange, Repeats};
 use crate::relay::error::Error;
 use crate::relay::lifecycle::control::Target;
 use crate::relay::lifecycle::memory::Memory;
 use crate::relay::lifecycle::retry::{self, HeldSlot, Next, Situation, Step};
+use crate::relay::options::Options;
 use crate::relay::origin::Origin;
+use crate::relay::pipeline::feed::Feed;
 use crate::relay::progress::acknowledged::Acknowledged;
 use crate::source_offset::SourceOffset;
 use crate::wal::{Lsn, PgTimestamp};
@@ -87,6 +92,18 @@ impl Inherited {
         let (acknowledged, stored) = memory.of(origin, stored, (confirmed, clock));
         Self { acknowledged, stored, follows_another, is_first }
     }
+}
+
+/// Begins the feed of a session: what Kafka has is known before the first row.
+pub(in crate::relay) fn begin_feed<T: Transport>(
+    feed: &mut Feed<'_, T>,
+    batch: Option<Batch>,
+    options: &Options,
+    repeat_range: RepeatRange,
+) {
+    feed.out.flight.in_transactions(batch);
+    feed.out.dispatch.repeats = Repeats::new(options, repeat_range);
+    feed.start();
 }
 
 /// Decides what follows a failure, and remembers the failure.

@@ -16,7 +16,9 @@ mod start;
 mod takeover;
 
 pub(crate) use between::is_our_own;
-pub(in crate::relay) use between::{Between, Circumstances, Inherited, Streamed, react, react_to_holder};
+pub(in crate::relay) use between::{
+    Between, Circumstances, Inherited, Streamed, begin_feed, react, react_to_holder,
+};
 pub(in crate::relay) use ending::{AfterStream, Ended, Settling};
 #[cfg(test)]
 pub(in crate::relay) use judging::PositionQuestion;
