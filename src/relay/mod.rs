@@ -45,8 +45,8 @@ pub(crate) use delivery::dead_letters::DeadLetters;
 pub(crate) use delivery::notification_posts::{NotificationPosts, PostOptions};
 pub use error::Error;
 pub use lifecycle::control::{Control, Target};
-pub(crate) use lifecycle::next_start::{NextStart, StartStep};
-pub(crate) use lifecycle::opening::is_our_own;
+pub(crate) use lifecycle::next_start::NextStart;
+pub(crate) use lifecycle::order::{StartStep, is_our_own};
 pub use lifecycle::supervisor::Relay;
 pub(crate) use options::{
     DeadLetterOptions, Guarantee, GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options,

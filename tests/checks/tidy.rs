@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const SANS_IO: [&str; 4] = ["error", "secret", "ack", "verification"];
 
 /// The same of the relay: what decides takes the time as an argument.
-const RELAY_SANS_IO: [&str; 19] = [
+const RELAY_SANS_IO: [&str; 20] = [
     "time/backoff",
     "capture/captured",
     "pipeline/core",
@@ -19,6 +19,7 @@ const RELAY_SANS_IO: [&str; 19] = [
     "delivery/flight",
     "pipeline/heartbeat",
     "lifecycle/memory",
+    "lifecycle/order",
     "delivery/needs",
     "options",
     "origin",

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
+use super::order::Streamed;
 use crate::postgres::{self, ReplicationStream, Sql};
 use crate::relay::capture::preflight::Capture;
 use crate::relay::capture::standby::ForwardedSignal;
@@ -65,6 +66,18 @@ impl Link {
         match stored {
             Some(stored) => stored.last_commit(),
             None => self.goes_on.then_some(self.confirmed),
+        }
+    }
+
+    /// Returns the stream as the session's beginning depends on it.
+    pub(in crate::relay) const fn streamed(&self, follows_end: bool) -> Streamed<'_> {
+        Streamed {
+            origin: &self.origin,
+            confirmed: self.confirmed,
+            wal_end: self.wal_end,
+            clock: self.clock,
+            stored: self.stored.as_ref(),
+            follows_end,
         }
     }
 

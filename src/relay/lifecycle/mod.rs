@@ -5,6 +5,7 @@ pub(super) mod link;
 pub(super) mod memory;
 pub(super) mod next_start;
 pub(super) mod opening;
+pub(super) mod order;
 pub(super) mod retry;
 pub(super) mod session;
 pub(super) mod slot_judge;

@@ -9,12 +9,12 @@ use postgres_protocol::escape::escape_identifier;
 use tokio::time::sleep;
 
 use super::link::Link;
+use super::order::{Begun, CatchUp, CaughtUp, NeedsTables, Started, Tables, is_our_own};
 use super::slot_start::{Made, Opening};
 use super::takeover::{self, keeping_alive};
-use crate::error::{Class, Diagnose as _, chain};
+use crate::error::{Diagnose as _, chain};
 use crate::postgres::{
-    self, APPLICATION, Connection, Publication, ReplicationStream, Slot, SlotHolder, SnapshotMode,
-    SnapshotSlot, Sql, TableFacts,
+    self, Connection, Publication, ReplicationStream, Slot, SnapshotSlot, Sql, TableFacts,
 };
 use crate::relay::capture::preflight::{Capture, Preflight, application};
 use crate::relay::capture::resolver::Resolver;
@@ -51,13 +51,11 @@ impl Opening<'_> {
         if preflight.server.in_recovery {
             self.check_standby(&mut preflight).await?;
         }
-        if let Some(known) = self.known {
-            known.check(&preflight.origin(), preflight.wal_end)?;
-        }
+        let needs = NeedsTables::at_server(self.known, &preflight.origin(), preflight.wal_end)?;
         let capture = preflight.capture(self.parts, self.captured).await?;
         let mut made = Made::default();
         let (sql, tables) = (Arc::clone(&preflight.sql), capture.tables.clone());
-        match self.prepare(preflight, capture, &mut made).await {
+        match self.prepare(needs, preflight, capture, &mut made).await {
             Ok(opened) => Ok(opened),
             Err(error) => {
                 undo(self.parts, &sql, made).await;
@@ -101,15 +99,19 @@ impl Opening<'_> {
 
     async fn prepare(
         self,
+        needs: NeedsTables,
         mut preflight: Preflight,
         capture: Capture,
         made: &mut Made,
     ) -> Result<Opened, Error> {
         let options = &self.parts.postgres;
-        if options.snapshot.mode == SnapshotMode::InitialOnly {
-            self.snapshot(&preflight, &capture, None, None).await?;
-            return Ok(Opened::SnapshotOnly);
-        }
+        let needs = match needs.found(options.snapshot.mode) {
+            Tables::SnapshotOnly => {
+                self.snapshot(&preflight, &capture, None, None).await?;
+                return Ok(Opened::SnapshotOnly);
+            }
+            Tables::Publish(needs) => needs,
+        };
         let tables: Vec<_> = capture.tables.iter().collect();
         let identities = options.tables.identities.set(&preflight.sql, &capture.tables).await?;
         for table in identities.changed {
@@ -124,18 +126,22 @@ impl Opening<'_> {
         }
         let publication = options.publication.ensure(&preflight.sql, &tables).await?;
         made.publication = publication == Publication::Created;
-        let mut found = self.ensure_slot(&mut preflight, &capture, made).await?;
-        let slot = found.slot;
-        report(options, publication, slot, found.is_unused && made.snapshot);
+        let needs = self.ensure_slot(needs, &mut preflight, &capture, made).await?;
+        let slot = needs.found().slot;
+        report(options, publication, slot, needs.found().is_unused && made.snapshot);
         let position = self.position(&preflight, slot.confirmed_flush_lsn);
         let site = preflight.site();
         let timelines = takeover::history(self.parts, &mut preflight).await?;
         let stream = start(options, reads_messages(self.parts), preflight.connection, &preflight.sql).await?;
-        // No other client can have moved the slot since. Between the query and the start one can.
         let now = preflight.sql.moment(&options.slot.name).await?;
-        if !slot.created && now.confirmed > slot.confirmed_flush_lsn {
-            self.judge(&preflight.sql).check_place(&mut found, now.confirmed, &site).await?;
-        }
+        let judge = self.judge(&preflight.sql);
+        let started = match needs.started(now.confirmed, judge.grounds(&site)) {
+            Begun::Moved(judging) => {
+                Started::judged(judge.answer(judging, None, &site).await?, &judge.comparison)?
+            }
+            Begun::Settled(started) => started,
+        };
+        let Started { mut found, catch_up } = started;
         let snapshots = self.snapshots_left(&mut found, &site.origin);
         let mut link = Link {
             stream,
@@ -157,8 +163,8 @@ impl Opening<'_> {
             handed: None,
             timelines,
         };
-        if found.reads_later {
-            self.catch_up(&mut link, site.database).await?;
+        if let Some(catch_up) = catch_up {
+            self.catch_up(catch_up, &mut link, site.database).await?;
         }
         Ok(Opened::Link(Box::new(link)))
     }
@@ -166,13 +172,13 @@ impl Opening<'_> {
     /// Takes over the stored position, because another outboxd may have had the slot unnoticed: the next
     /// epoch must be greater than its last, and what it has captured stays captured. The slot is held
     /// already, whether Kafka responds or not.
-    async fn catch_up(self, link: &mut Link, database: Oid) -> Result<(), Error> {
+    async fn catch_up(self, catch_up: CatchUp, link: &mut Link, database: Oid) -> Result<(), Error> {
         let Some(positions) = self.positions else { return Ok(()) };
-        let reading = pin!(read_patiently(positions, self.status));
+        let reading = pin!(read_patiently(catch_up, positions, self.status));
         if let Some(position) = keeping_alive(self.parts, link, reading).await?? {
             let at = Some((link.confirmed, link.wal_end));
             let found = FoundSlot { origin: &link.origin, database, at, stored: None };
-            let snapshots = self.comparison().catch_up(&position, found)?;
+            let snapshots = catch_up.learn(&position, found, &self.comparison())?;
             link.snapshots = snapshots;
         }
         Ok(())
@@ -203,26 +209,24 @@ impl Opening<'_> {
 
 /// Reads the position, however long Kafka is away. Without the permission the session continues with what it
 /// knows.
-async fn read_patiently(positions: &Positions, status: &Status) -> Result<Option<Position>, Error> {
+async fn read_patiently(
+    catch_up: CatchUp,
+    positions: &Positions,
+    status: &Status,
+) -> Result<Option<Position>, Error> {
     loop {
-        let error = match positions.read().await {
-            Err(error @ Error::Kafka(_)) => error,
-            read => return read,
+        let error = match catch_up.read(positions.read().await)? {
+            CaughtUp::Read(position) => return Ok(position),
+            CaughtUp::Without(error) => {
+                tracing::warn!(error = chain(&error), fix = error.fix(), "cannot read the position");
+                return Ok(None);
+            }
+            CaughtUp::Again(error) => error,
         };
-        if error.class() == Class::Definite {
-            tracing::warn!(error = chain(&error), fix = error.fix(), "cannot read the position");
-            return Ok(None);
-        }
         status.down_by(Component::Kafka, &error, Instant::now());
         status.tick_idle(Instant::now());
         sleep(READ_INTERVAL).await;
     }
-}
-
-/// Returns whether the slot's holder is another instance of this outboxd: then this one stands by, and the
-/// slot is the lease.
-pub(crate) fn is_our_own(holder: &SlotHolder) -> bool {
-    holder.application.starts_with(APPLICATION) && holder.other.is_none()
 }
 
 /// Returns whether the stream has logical messages: as events, or as signals and watermarks.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::next_start::StartStep;
-use super::slot_judge::{Asker, Found, Judged, SlotJudge};
+use super::order::{Found, NeedsSlot, NeedsStream, Preparation};
+use super::slot_judge::{Asker, SlotJudge};
 use crate::error::chain;
 use crate::postgres::{Options, SlotFacts, SnapshotMode, Sql, TlsSetup};
 use crate::relay::capture::captured::CapturedTables;
@@ -50,58 +50,72 @@ impl<'o> Opening<'o> {
     /// begins with the snapshot, if there will be one.
     pub(in crate::relay) async fn ensure_slot(
         self,
+        needs: NeedsSlot,
         preflight: &mut Preflight,
         capture: &Capture,
         made: &mut Made,
-    ) -> Result<Found, Error> {
+    ) -> Result<NeedsStream, Error> {
         let options = &self.parts.postgres;
         let facts = preflight.sql.slot(&options.slot.name).await?;
         let judge = self.judge(&preflight.sql);
-        let judged = judge.judge(facts.as_ref(), &preflight.site()).await;
-        let judgement = judged.as_ref().map(|judged| judge.judgement(judged));
-        let step = StartStep::of(options.snapshot.mode, options.recovers(), judgement);
-        let unfinished = match (step, judged) {
-            (StartStep::SnapshotBeside, Ok(Judged::Usable(found))) => {
-                self.warn_of_failover(facts.as_ref());
-                return self.snapshot_beside(preflight, capture, made, *found).await;
-            }
-            (step, Ok(Judged::Usable(found))) => {
-                self.warn_of_failover(facts.as_ref());
-                if step == StartStep::SnapshotAgain {
-                    self.snapshot(preflight, capture, None, None).await?;
-                    made.snapshot = true;
-                    self.captured.settle_suspicions();
-                }
+        let judged =
+            judge.judge(|slot, grounds| needs.found(slot, grounds), facts.as_ref(), &preflight.site()).await;
+        let preparation = Preparation::of(judged, &self.comparison(), options.recovers())?;
+        self.prepare_slot(preparation, facts.as_ref(), preflight, capture, made).await.map(NeedsStream::new)
+    }
+
+    async fn prepare_slot(
+        self,
+        preparation: Preparation,
+        facts: Option<&SlotFacts>,
+        preflight: &mut Preflight,
+        capture: &Capture,
+        made: &mut Made,
+    ) -> Result<Box<Found>, Error> {
+        let slot = &self.parts.postgres.slot;
+        match preparation {
+            Preparation::Continue(found) => {
+                self.warn_of_failover(facts);
                 self.warn_of_unsent(&found);
                 self.drop_aside(preflight).await;
-                return Ok(*found);
+                Ok(found)
             }
-            (StartStep::Create, Ok(Judged::Missing { is_accepted, .. })) => {
+            Preparation::SnapshotAgain(found) => {
+                self.warn_of_failover(facts);
+                self.snapshot(preflight, capture, None, None).await?;
+                made.snapshot = true;
+                self.captured.settle_suspicions();
+                self.warn_of_unsent(&found);
+                self.drop_aside(preflight).await;
+                Ok(found)
+            }
+            Preparation::SnapshotBeside(found) => {
+                self.warn_of_failover(facts);
+                self.snapshot_beside(preflight, capture, made, found).await
+            }
+            Preparation::Create { is_accepted } => {
                 self.give_up_position(preflight, is_accepted).await?;
                 let Preflight { connection, sql, server, .. } = preflight;
-                let slot = options.slot.create(connection, sql, server).await?;
+                let slot = slot.create(connection, sql, server).await?;
                 made.slot = true;
-                return Ok(Found::made(slot));
+                Ok(Box::new(Found::made(slot)))
             }
-            (_, Ok(Judged::Missing { unfinished, is_accepted })) => {
+            Preparation::CreateWithSnapshot { unfinished, is_accepted } => {
                 self.give_up_position(preflight, is_accepted).await?;
-                unfinished
+                let slot = self.make_with_snapshot(preflight, capture, made, unfinished).await?;
+                Ok(Box::new(Found::made(slot)))
             }
-            (StartStep::Recover, Err(error)) => {
-                self.give_up(facts.as_ref(), &error, preflight).await?;
-                None
+            Preparation::Recover(error) => {
+                self.give_up(facts, &error, preflight).await?;
+                let made_again = self.make_with_snapshot(preflight, capture, made, None).await?;
+                self.metrics.slot_recovered();
+                tracing::warn!(
+                    slot = %slot.name, lsn = %made_again.confirmed_flush_lsn,
+                    "creating the slot again; all rows of the table are sent"
+                );
+                Ok(Box::new(Found::made(made_again)))
             }
-            (_, Err(error)) => return Err(error),
-        };
-        let slot = self.make_with_snapshot(preflight, capture, made, unfinished).await?;
-        if step == StartStep::Recover {
-            self.metrics.slot_recovered();
-            tracing::warn!(
-                slot = %options.slot.name, lsn = %slot.confirmed_flush_lsn,
-                "creating the slot again; all rows of the table are sent"
-            );
         }
-        Ok(Found::made(slot))
     }
 
     /// Warns of a slot that no standby has, where `slot.failover` asks for one.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::slot_judge::Found;
+use super::order::Found;
 use super::slot_start::{Made, Opening};
 use crate::error::chain;
 use crate::postgres::{Slot, SnapshotSlot};
@@ -41,8 +41,8 @@ impl Opening<'_> {
         preflight: &mut Preflight,
         capture: &Capture,
         made: &mut Made,
-        mut found: Found,
-    ) -> Result<Found, Error> {
+        mut found: Box<Found>,
+    ) -> Result<Box<Found>, Error> {
         let slot = &self.parts.postgres.slot;
         let confirmed = found.slot.confirmed_flush_lsn;
         tracing::info!(

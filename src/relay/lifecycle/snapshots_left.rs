@@ -1,6 +1,6 @@
 //! Incremental snapshots that a start continues: outboxd's own, or those that Debezium had not finished.
 
-use super::slot_judge::Found;
+use super::order::Found;
 use super::slot_start::Opening;
 use crate::relay::origin::Origin;
 use crate::relay::progress::comparison::StoredSnapshots;

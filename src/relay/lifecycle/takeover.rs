@@ -8,6 +8,7 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::link::{Link, SqlLoss};
+use super::order::{NeedsFence, NeedsVisible};
 use super::session::status_interval;
 use crate::kafka::{self, StateTopic, Stored, TransactionSettings};
 use crate::postgres;
@@ -19,6 +20,7 @@ use crate::relay::parts::RelayParts;
 use crate::relay::progress::last_state::parse;
 use crate::relay::time::clock::Now;
 use crate::replication::{Feedback, StartReplication};
+use crate::signal::StoredCheckpoint;
 use crate::wal::{Lsn, SystemId, TimelineId};
 
 /// Time that the brokers may take to grant the transactional id, including the commit of an open transaction.
@@ -56,30 +58,35 @@ pub(in crate::relay) async fn take_over(
     };
     let stop = stop.child_token();
     let _guard = stop.clone().drop_guard();
+    let needs = NeedsFence::of_stream();
     let stored = {
         let (parts, settings, topic, stop) =
             (Arc::clone(parts), settings.clone(), topic.clone(), stop.clone());
         spawn_blocking(move || {
             parts.producer.begin_transactions(&settings, INIT_PATIENCE, &stop)?;
-            topic.read(parts.postgres.slot.name.as_str().as_bytes(), READ_PATIENCE, &stop)
+            let needs = needs.fenced();
+            let stored = topic.read(parts.postgres.slot.name.as_str().as_bytes(), READ_PATIENCE, &stop)?;
+            Ok((needs, stored))
         })
     };
     let stored = keeping_alive(parts, link, stored).await?;
-    let stored = stored.unwrap_or_else(|_| Err(aborted()))?;
+    let (needs, stored) = stored.unwrap_or_else(|_| Err(aborted()))?;
     if stored == Stored::NoTopic {
         topic.make(MAKE_PATIENCE).await?;
     }
     let source = source(parts, link);
-    let (known, told) = match stored {
-        Stored::Value(bytes) => {
-            let state = parse(options, &source.slot, &bytes)?;
-            settle(parts, link, &state, &stop).await?;
-            link.learn_snapshots(&state);
-            // Asked for now: the outboxd that had the slot before may have written the state a moment ago.
+    let state = match stored {
+        Stored::Value(bytes) => Some(parse(options, &source.slot, &bytes)?),
+        Stored::NoTopic | Stored::Nothing => None,
+    };
+    let (known, told) = match needs.read(state) {
+        Some(needs) => {
+            settle(parts, link, needs.state(), &stop).await?;
+            link.learn_snapshots(needs.state());
             let wal_end = link.sql.moment(&parts.postgres.slot.name).await?.wal_end;
-            (known(options, &source, link, (&state, wal_end))?, state.snapshots)
+            known(options, &source, link, needs, wal_end)?
         }
-        Stored::NoTopic | Stored::Nothing => {
+        None => {
             tracing::info!(
                 topic = options.state_topic, slot = source.slot, slot_at = %link.confirmed,
                 "no Kafka transaction of this slot exists: rows are sent from the slot's position"
@@ -143,12 +150,13 @@ fn known(
     options: &TransactionOptions,
     source: &Source,
     link: &Link,
-    (state, wal_end): (&State, Lsn),
-) -> Result<Known, Error> {
+    needs: NeedsVisible,
+    wal_end: Lsn,
+) -> Result<(Known, Option<StoredCheckpoint>), Error> {
     let begins = Begins { at: link.confirmed, wal_end, now: link.clock };
     let (topic, slot) = (options.state_topic.clone(), source.slot.clone());
-    let known = match Known::new(state, source, &link.timelines, begins) {
-        Ok(known) => known,
+    let (known, state) = match needs.visible(source, &link.timelines, begins) {
+        Ok(visible) => visible,
         Err(source) => return Err(Error::OtherState { topic, slot, source }),
     };
     let place = &state.place;
@@ -164,7 +172,7 @@ fn known(
              not replicated them"
         );
     }
-    Ok(known)
+    Ok((known, state.snapshots))
 }
 
 fn aborted() -> kafka::Error {

@@ -58,6 +58,12 @@ pub(super) enum Bug {
     AcceptsTwice,
     /// A start does not compare the slot with the position.
     DoesNotCompare,
+    /// A slot that was moved between the query and the start of the stream is not judged again.
+    IgnoresMove,
+    /// A start creates a slot that is missing without a look at the position.
+    CreatesAtOnce,
+    /// A session that Kafka has failed is given up at once, without a wait for what is acknowledged and for the cause.
+    HangsUpAtOnce,
     /// Does not check which epochs there were meanwhile when a process continues.
     ForgetsEpochs,
     /// A start believes the last position that was written, also if it is that of an earlier session.

@@ -1,11 +1,9 @@
 //! Reaction to a failure of a session or a start: by the relay, and by its operator.
 
-use std::time::Duration;
-
 use super::kafka::pipe::Kafka;
 use super::postgres::server::Server;
 use super::process::{Process, State};
-use super::start::opening::is_refusal;
+use super::start::refusal::is_refusal;
 use super::world::World;
 use crate::error::{Diagnose as _, Exit, chain};
 use crate::kafka;
@@ -13,8 +11,8 @@ use crate::postgres;
 use crate::relay::capture::captured::{CaptureError, CapturedTable};
 use crate::relay::error::Error;
 use crate::relay::lifecycle::control::Target;
-use crate::relay::lifecycle::retry;
-use crate::relay::lifecycle::retry::{Next, Producer, Situation, Step};
+use crate::relay::lifecycle::order::{Circumstances, react};
+use crate::relay::lifecycle::retry::{Next, Producer, Step};
 use crate::wal::{Lsn, Oid};
 
 impl<'p> Process<'p> {
@@ -29,18 +27,15 @@ impl<'p> Process<'p> {
             return self.broke(error, world);
         }
         self.mend(error, world);
-        let situation = Situation {
+        let circumstances = Circumstances {
             step,
             stopping: self.target.get() == Target::Stop,
-            backoff: self.memory.backoff,
             retries_max: None,
-            fruitless: self.memory.fruitless,
-            fenced_again: self.memory.is_fenced_again(error, world.now),
-            reached_primary: self.memory.reached_primary,
             time_left: None,
-            refused_for: Duration::ZERO,
+            now: world.now,
+            jitter: 0.0,
         };
-        let next = retry::after(error, situation, 0.0);
+        let next = react(error, circumstances, &mut self.memory);
         if is_refusal(error) && (next, error.exit()) != (Next::Stop, Exit::SlotLost) {
             return self.broke(error, world);
         }

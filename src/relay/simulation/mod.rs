@@ -5,6 +5,7 @@
 //! a session ends and what follows, memory, delivery reports, log ends, the decoders. Modelled: both servers and librdkafka.
 
 mod bug;
+mod end;
 mod failure;
 mod kafka;
 mod oracle;

@@ -7,31 +7,34 @@ use std::time::{Duration, Instant};
 
 use super::bug::Bug;
 use super::kafka::client::Client;
-use super::kafka::pipe::{Kafka, Pipe, Shadow};
+use super::kafka::pipe::{Pipe, Shadow};
 use super::kafka::positions::ModelLog;
 use super::postgres::catalog::CapturedBy;
 use super::rows::table;
 use super::session::{Session, Start};
 use super::start::capture::Capture;
-use super::start::opening::{Causes, DATABASE, DATABASE_OID, Opening};
+use super::start::opening::{DATABASE, DATABASE_OID, Opening};
+use super::start::refusal::Causes;
 use super::start::takeover::Takeover;
 use super::world::World;
-use crate::error::{Class, Diagnose as _, chain};
-use crate::kafka::{self, Deliveries, TransactionFault};
+use crate::error::chain;
+use crate::kafka::Deliveries;
 use crate::relay::delivery::exactly_once::{Batch, Known, Urgency};
 use crate::relay::delivery::flight::Flight;
-use crate::relay::delivery::repeats::{RepeatRange, Repeats};
+use crate::relay::delivery::repeats::RepeatRange;
 use crate::relay::error::Error;
 use crate::relay::lifecycle::control::{Control, Target, TargetReceiver};
 use crate::relay::lifecycle::memory::Memory;
-use crate::relay::lifecycle::retry::Step;
-use crate::relay::pipeline::core::{Draining, Ending, Limits};
+use crate::relay::lifecycle::order::{
+    AfterStream, Between, Ended, Inherited, Settling, Streamed, begin_feed,
+};
+use crate::relay::pipeline::core::{Ending, Limits};
 use crate::relay::pipeline::feed::Feed;
 use crate::relay::progress::acknowledged::Acknowledged;
 use crate::relay::progress::position::Position;
 use crate::relay::progress::position_store::{PositionWriter, Positions};
 use crate::transaction::History;
-use crate::wal::{Lsn, PgTimestamp, TimelineId};
+use crate::wal::{Lsn, PgTimestamp};
 
 /// Longest waits of a drain for the cause of a failure, and then for the rest.
 const LIMITS: Limits = Limits { cause: Duration::from_millis(400), rest: Some(Duration::from_millis(400)) };
@@ -64,11 +67,11 @@ pub(super) struct Process<'p> {
 pub(super) enum State<'p> {
     Connecting,
     Paused,
-    Comparing(Opening),
+    Opening(Opening),
     TakingOver(Box<Takeover>),
     Streaming(Box<Session<'p>>),
     Draining(Box<Session<'p>>, Error, Ending),
-    Settling(Box<Session<'p>>, Error),
+    Settling(Box<Session<'p>>, Settling),
     Ended,
 }
 
@@ -99,13 +102,16 @@ impl<'p> Process<'p> {
         match &self.state {
             State::Connecting => "connecting".to_owned(),
             State::Paused => "paused".to_owned(),
-            State::Comparing(opening) => format!("comparing {opening:?}"),
+            State::Opening(opening) => format!("opening {opening:?}"),
             State::TakingOver(takeover) => format!("taking over {takeover:?}"),
             State::Streaming(session) => format!("streaming {}", session.describe()),
             State::Draining(session, error, _) => {
                 format!("draining {} {}", chain(error), session.describe())
             }
-            State::Settling(session, error) => format!("settling {} {}", chain(error), session.describe()),
+            State::Settling(session, settling) => {
+                let error = settling.failure().map(|error| chain(error)).unwrap_or_default();
+                format!("settling {error} {}", session.describe())
+            }
             State::Ended => "ended".to_owned(),
         }
     }
@@ -143,7 +149,7 @@ impl<'p> Process<'p> {
         let wire = match &self.state {
             State::TakingOver(takeover) => Some(&takeover.wire),
             State::Streaming(session) | State::Draining(session, ..) => Some(&session.wire),
-            State::Comparing(opening) => opening.wire.as_ref(),
+            State::Opening(opening) => opening.wire.as_ref(),
             State::Connecting | State::Paused | State::Settling(..) | State::Ended => None,
         };
         if let Some(wire) = wire {
@@ -160,11 +166,11 @@ impl<'p> Process<'p> {
     pub(super) fn step(&mut self, world: &mut World<'p>) {
         self.state = match mem::replace(&mut self.state, State::Ended) {
             State::Connecting | State::Paused => self.begin(world),
-            State::Comparing(opening) => self.compare(opening, world),
+            State::Opening(opening) => self.wait(opening, world),
             State::TakingOver(takeover) => self.take_over(takeover, world),
             State::Streaming(session) => self.stream(session, world),
             State::Draining(session, error, ending) => self.drain(session, error, ending, world),
-            State::Settling(session, error) => self.settle(session, error, world),
+            State::Settling(session, settling) => self.settle(session, settling, world),
             State::Ended => State::Ended,
         };
         if self.has_ended() {
@@ -181,16 +187,12 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// Does the same as `Relay::run_until_stopped` between two sessions.
     fn begin(&mut self, world: &mut World<'p>) -> State<'p> {
         self.target.begin();
-        match self.target.get() {
-            Target::Stop => State::Ended,
-            Target::Pause => {
-                self.memory.release();
-                State::Paused
-            }
-            Target::Run | Target::Restart => self.connect(world),
+        match Between::of(self.target.get(), &mut self.memory) {
+            Between::End => State::Ended,
+            Between::Pause => State::Paused,
+            Between::Open => self.connect(world),
         }
     }
 
@@ -221,13 +223,21 @@ impl<'p> Process<'p> {
         batch: Option<Batch>,
         world: &mut World<'p>,
     ) -> State<'p> {
-        let Takeover { wire, origin, confirmed, now, .. } = takeover;
+        let Takeover { wire, origin, confirmed, stored, now, .. } = takeover;
         let end = Lsn::new(world.server.wal.end);
         let before = self.memory.acknowledged.as_ref().filter(|(known, _)| *known == origin);
         if before.is_some_and(|(_, acknowledged)| confirmed > acknowledged.to) {
             world.kafka.borrow_mut().truth.passed_on(self.number, confirmed.get());
         }
-        let (mut acknowledged, stored) = self.memory.of(&origin, world.offset.as_ref(), (confirmed, now));
+        let streamed = Streamed {
+            origin: &origin,
+            confirmed,
+            wal_end: end,
+            clock: now,
+            stored: stored.as_ref(),
+            follows_end: false,
+        };
+        let Inherited { mut acknowledged, stored, .. } = Inherited::of(streamed, &mut self.memory);
         if world.bug == Some(Bug::OldHistoryCounts)
             && let Some((_, before)) = &self.memory.acknowledged
         {
@@ -251,16 +261,14 @@ impl<'p> Process<'p> {
             bug: world.bug,
             late_state: RefCell::default(),
         };
-        let mut flight = Flight::new(pipe, bench.options.window(), false, &bench.metrics, confirmed);
-        flight.in_transactions(batch);
+        let flight = Flight::new(pipe, bench.options.window(), false, &bench.metrics, confirmed);
         let system_id = origin.system_id.clone();
         let messages = bench.messages.as_ref();
         let mut feed =
             Feed::with_flight(flight, &bench.metrics, messages, None, &bench.options, acknowledged, stored);
         feed.records_of = table::records_of;
-        feed.out.dispatch.repeats =
-            Repeats::new(&bench.options, RepeatRange { system_id, from: confirmed, to: end, quiet_at: None });
-        feed.start();
+        let repeat_range = RepeatRange { system_id, from: confirmed, to: end, quiet_at: None };
+        begin_feed(&mut feed, batch, &bench.options, repeat_range);
         let counts = world.kafka.borrow().cluster.counts;
         let (capture, shadow, bug) = (self.capture(world), Rc::clone(&self.shadow), world.bug);
         let (kafka, process) = (Rc::clone(&world.kafka), self.number);
@@ -292,122 +300,23 @@ impl<'p> Process<'p> {
             session.wire.borrow_mut().closed = true;
             return State::Connecting;
         }
-        match session.turn(&mut world.rng, now, self.target.wanted(), &world.server.wal) {
-            Ok(false) => {
-                if world.rng.u8(..) < 4 {
-                    world.offset = session.core.feed.offset(now).or(world.offset.take());
-                }
-                State::Streaming(session)
+        let turn = session.turn(&mut world.rng, now, self.target.wanted(), &world.server.wal);
+        if let Ok(false) = turn {
+            if world.rng.u8(..) < 4 {
+                world.offset = session.core.feed.offset(now).or(world.offset.take());
             }
-            Ok(true) => self.end_stream(session, world),
-            Err(error) if error.class() == Class::Definite || matches!(error, Error::Kafka(_)) => {
+            return State::Streaming(session);
+        }
+        match AfterStream::of(turn.map(|_| ())) {
+            AfterStream::Finish => self.end_stream(session, world),
+            AfterStream::Drain(error) if world.bug == Some(Bug::HangsUpAtOnce) => {
+                self.hang_up_at_once(session, Ended::Failed(error), world)
+            }
+            AfterStream::Drain(error) => {
                 let ending = Ending::new(Some(&error), &session.core, Urgency::Now, LIMITS, now);
                 State::Draining(session, error, ending)
             }
-            Err(error) => hang_up(session, error),
-        }
-    }
-
-    /// Sends CopyDone: the server reads everything before it leaves.
-    fn end_stream(&mut self, session: Box<Session<'p>>, world: &mut World<'p>) -> State<'p> {
-        if session.wire.borrow().closed {
-            return hang_up(session, super::session::broken());
-        }
-        let mut kafka = world.kafka.borrow_mut();
-        world.server.read_updates(&mut kafka.truth);
-        session.wire.borrow_mut().closed = true;
-        // A row that waits for its topic does not hold up a stop: then those before it in its transaction come again.
-        let flight = &session.core.feed.out.flight;
-        if !flight.in_transaction() && session.core.positions.has(flight.frontier()) {
-            kafka.truth.stopped(self.number);
-        }
-        // A process that continues knows what it has handed over.
-        if self.is_history(&session, world) {
-            kafka.truth.settled(self.number);
-        }
-        drop(kafka);
-        self.remember(&session, false, world);
-        State::Connecting
-    }
-
-    /// Does the same as `Relay::after_failure`: a refusal is final once nothing is in flight.
-    fn drain(
-        &self,
-        mut session: Box<Session<'p>>,
-        error: Error,
-        mut ending: Ending,
-        world: &World<'p>,
-    ) -> State<'p> {
-        let drained = session.drain(&mut ending, world.now());
-        let is_whole = matches!(drained, Ok(Draining::Done));
-        match drained {
-            Ok(Draining::Wait) => return State::Draining(session, error, ending),
-            Ok(Draining::Purge) => {
-                let mut kafka = world.kafka.borrow_mut();
-                self.clients.iter().for_each(|client| kafka.clients[*client].purge());
-                return State::Draining(session, error, ending);
-            }
-            Ok(Draining::Done | Draining::Late) | Err(_) => {}
-        }
-        let cause = ending.cause(&mut session.core, world.now());
-        let mut kafka = world.kafka.borrow_mut();
-        let Kafka { clients, truth, .. } = &mut *kafka;
-        let refused = self.clients.iter().filter(|client| clients[**client].take_refused()).count();
-        // A record of which nothing is known, and another relay, come before it.
-        let is_explained = match &cause {
-            Some(Error::Refused { .. } | Error::Kafka(kafka::Error::Unwritten(_))) => true,
-            Some(Error::Kafka(kafka::Error::Transaction { fault, .. })) => *fault == TransactionFault::Fenced,
-            _ => false,
-        };
-        if refused > 0 && is_whole && !is_explained {
-            let named = cause.as_ref().unwrap_or(&error);
-            truth.violate(format!(
-                "L12: a record of a transaction was refused, and the session ends over {named}"
-            ));
-        }
-        drop(kafka);
-        hang_up(session, cause.unwrap_or(error))
-    }
-
-    /// Waits until everything has come back: the next session must not overtake it.
-    fn settle(&mut self, mut session: Box<Session<'p>>, error: Error, world: &mut World<'p>) -> State<'p> {
-        let settles = world.bug != Some(Bug::DoesNotSettle) && self.target.get() != Target::Stop;
-        match session.core.wind_up(world.now()) {
-            Err(error) => return self.broke(&error, world),
-            Ok(false) if settles => return State::Settling(session, error),
-            Ok(_) => {}
-        }
-        self.remember(&session, true, world);
-        let failed =
-            session.core.feed.take_refusal(world.now()).is_some() || matches!(error, Error::Kafka(_));
-        if settles && !failed && self.is_history(&session, world) {
-            world.kafka.borrow_mut().truth.settled(self.number);
-        }
-        self.endure(&error, Step::Session, world)
-    }
-
-    /// Returns whether the server's history is the one with which the session began.
-    fn is_history(&self, session: &Session<'p>, world: &World<'p>) -> bool {
-        session.origin.timeline == TimelineId(world.server.timeline)
-            && self.streams_after == world.server.went_back
-    }
-
-    fn remember(&mut self, session: &Session<'p>, failed: bool, world: &mut World<'p>) {
-        let before = self.memory.acknowledged.clone().filter(|(known, _)| *known == session.origin);
-        self.memory.remember(
-            session.origin.clone(),
-            session.confirmed,
-            &session.core.feed,
-            failed,
-            world.now(),
-        );
-        if world.bug == Some(Bug::BelievesLsns)
-            && let (Some((_, before)), Some((_, after))) = (before, &mut self.memory.acknowledged)
-        {
-            after.to = after.to.max(before.to);
-        }
-        if self.memory.offset_is_ours {
-            world.offset.clone_from(&self.memory.offset);
+            AfterStream::HangUp(ended) => self.hang_up_at_once(session, ended, world),
         }
     }
 
@@ -418,11 +327,6 @@ impl<'p> Process<'p> {
         self.deliveries.discard_reports();
         self.clients = clients(world, &self.deliveries);
     }
-}
-
-fn hang_up<'p>(session: Box<Session<'p>>, error: Error) -> State<'p> {
-    session.wire.borrow_mut().closed = true;
-    State::Settling(session, error)
 }
 
 /// Returns the storage of a process's position, in runs in which there is one.

@@ -10,6 +10,7 @@ use crate::relay::delivery::exactly_once::Urgency;
 use crate::relay::error::Error;
 use crate::relay::lifecycle::control::{Target, TargetReceiver};
 use crate::relay::lifecycle::link::Link;
+use crate::relay::lifecycle::order::Settling;
 use crate::relay::lifecycle::retry::STANDBY_INTERVAL;
 use crate::relay::lifecycle::session::Session;
 use crate::relay::pipeline::core::{CAUSE_TIMEOUT, Core, Ending, Limits};
@@ -57,17 +58,17 @@ impl Relay {
     /// ends with that error.
     pub(super) async fn settle(
         &self,
+        settling: &Settling,
         core: &mut Core<'_>,
-        broken: bool,
         mut lost: Lost,
         target: &TargetReceiver,
     ) -> Option<postgres::Error> {
-        while broken && matches!(core.wind_up(Now::read()), Ok(false)) {
+        while matches!(settling.turn(core, target.get() == Target::Stop, Now::read()), Ok(false)) {
             self.status.tick_idle(Instant::now());
             tokio::select! {
                 biased;
                 () = self.parts.producer.deliveries().arrived() => {}
-                () = target.stops() => return None,
+                () = target.stops() => {}
                 Some(error) = lost.recv(), if !self.parts.postgres.recovers() => return Some(error),
                 () = time::sleep(STANDBY_INTERVAL) => {}
             }

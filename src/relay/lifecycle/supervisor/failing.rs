@@ -1,4 +1,4 @@
-//! The reaction to a failure: executes the decision of `relay::lifecycle::retry`, up to the pause before the next attempt.
+//! The reaction to a failure: executes the decision of `relay::lifecycle::order`, up to the pause before the next attempt.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,8 +9,8 @@ use crate::kafka;
 use crate::relay::error::Error;
 use crate::relay::lifecycle::control::{Target, TargetReceiver};
 use crate::relay::lifecycle::memory::Memory;
-use crate::relay::lifecycle::retry;
-use crate::relay::lifecycle::retry::{Next, Situation};
+use crate::relay::lifecycle::order::{Circumstances, react};
+use crate::relay::lifecycle::retry::{self, Next, Step};
 use crate::telemetry::Component;
 
 /// Reaction to a failure.
@@ -20,24 +20,19 @@ impl Relay {
     pub(super) async fn endure(
         &self,
         error: Error,
-        situation: Situation,
+        circumstances: Circumstances,
         memory: &mut Memory,
     ) -> Result<Duration, Error> {
-        memory.was_refused(&error, Instant::now());
-        let situation = Situation { refused_for: memory.refused_for(), ..situation };
-        let (pause, producer) = match retry::after(&error, situation, fastrand::f64()) {
+        let (pause, producer) = match react(&error, circumstances, memory) {
             Next::Stop => return Err(error),
             Next::Lasts => {
                 return Err(retry::doubtful(&error).map(|error| error.that_lasts().into()).unwrap_or(error));
             }
             Next::NewProducer => (Duration::ZERO, retry::Producer::New),
-            Next::Retry { pause, producer } => {
-                memory.backoff = memory.backoff.counted();
-                (pause, producer)
-            }
+            Next::Retry { pause, producer } => (pause, producer),
             Next::StandBy { pause } => (pause, retry::Producer::Same),
         };
-        if situation.step == retry::Step::Session || error.is_condemned() {
+        if circumstances.step == Step::Session || error.is_condemned() {
             self.metrics.reconnect(error.peer());
         }
         match producer {
@@ -73,17 +68,19 @@ impl Relay {
         Ok(())
     }
 
-    pub(super) fn situation(&self, step: retry::Step, memory: &Memory, target: &TargetReceiver) -> Situation {
-        Situation {
+    pub(super) fn circumstances(
+        &self,
+        step: Step,
+        time_left: Option<Duration>,
+        target: &TargetReceiver,
+    ) -> Circumstances {
+        Circumstances {
             step,
             stopping: target.get() == Target::Stop,
-            backoff: memory.backoff,
             retries_max: self.parts.relay.retries_max,
-            fruitless: memory.fruitless,
-            fenced_again: false,
-            reached_primary: memory.reached_primary,
-            time_left: None,
-            refused_for: Duration::ZERO,
+            time_left,
+            now: Instant::now(),
+            jitter: fastrand::f64(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod ending;
 mod failing;
+mod running;
 mod starting;
 mod stopping;
 
@@ -9,37 +10,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::time::timeout;
 
 use super::control::{Control, Target, TargetReceiver};
-use super::link::Link;
 use super::memory::Memory;
-use super::retry::{self, STANDBY_INTERVAL, Situation};
-use super::session::{self, Session};
-use super::takeover;
-use crate::error::{Class, Diagnose};
+use super::order::Between;
+use super::retry::{STANDBY_INTERVAL, Step};
 use crate::postgres::{self, TlsSetup};
-use crate::relay::background::cleaner;
-use crate::relay::background::heartbeat_query;
-use crate::relay::background::signal_channels;
-use crate::relay::background::watcher::{ServerLsn, SlotWarnings, SlotWatch, watch_kafka};
-use crate::relay::delivery::exactly_once::Batch;
-use crate::relay::delivery::repeats::Repeats;
+use crate::relay::background::watcher::SlotWarnings;
 use crate::relay::error::Error;
 use crate::relay::parts::RelayParts;
-use crate::relay::pipeline::core::Core;
-use crate::relay::pipeline::feed::Feed;
-use crate::relay::pipeline::heartbeat::Pulse;
-use crate::relay::pipeline::signals::Signals;
-use crate::relay::pipeline::slot_xmin::SlotXmin;
 use crate::relay::progress::offsets::Offsets;
 use crate::relay::progress::position_store::Positions;
-use crate::relay::time::clock::Now;
-use crate::relay::time::liveness::alive;
-use crate::signal::{Notification, SnapshotStatus};
-use crate::telemetry::{Component, Metrics, Phase, Status};
+use crate::telemetry::{Metrics, Phase, Status};
 use starting::Attempt;
 
 /// Storage of the relay's progress.
@@ -50,14 +33,6 @@ struct Places<'p> {
 
 /// Receiver of the reason for which the slot is lost.
 type Lost = mpsc::Receiver<postgres::Error>;
-
-/// Result of draining a session.
-enum Drained {
-    /// Everything is acknowledged and confirmed.
-    Whole,
-    /// `outboxd.shutdown.timeout.ms` is over, and Kafka has not acknowledged everything.
-    Late,
-}
 
 /// The relay: opens sessions, retries what can be retried, pauses and stops on command.
 #[derive(Debug)]
@@ -132,13 +107,13 @@ impl Relay {
     ) -> Result<(), Error> {
         loop {
             target.begin();
-            match target.get() {
-                Target::Stop => return Ok(()),
-                Target::Pause => {
+            match Between::of(target.get(), memory) {
+                Between::End => return Ok(()),
+                Between::Pause => {
                     self.pause(places, memory, target).await;
                     continue;
                 }
-                Target::Run | Target::Restart => {}
+                Between::Open => {}
             }
             self.status.enter(Phase::Connecting);
             let link = match self.open(tls, places, memory, target).await? {
@@ -151,19 +126,15 @@ impl Relay {
             };
             let outcome = self.run_session(*link, tls, places, memory, target).await;
             let Err(error) = outcome else { continue };
-            let situation = Situation {
-                fenced_again: memory.is_fenced_again(&error, Instant::now()),
-                ..self.situation(retry::Step::Session, memory, target)
-            };
-            let pause = self.endure(error, situation, memory).await?;
+            let circumstances = self.circumstances(Step::Session, None, target);
+            let pause = self.endure(error, circumstances, memory).await?;
             timeout(pause, target.ends_session()).await.ok();
         }
     }
 
     /// Pauses without any connection to PostgreSQL, so that another outboxd can have the slot and the server
     /// can be stopped. Continues as after a standby.
-    async fn pause(&self, places: &Places<'_>, memory: &mut Memory, target: &TargetReceiver) {
-        memory.release();
+    async fn pause(&self, places: &Places<'_>, memory: &Memory, target: &TargetReceiver) {
         if let Some(offsets) = places.offsets.filter(|_| memory.offset_is_ours) {
             offsets.write(memory.offset.clone()).await;
         }
@@ -191,185 +162,6 @@ impl Relay {
         while target.get() != Target::Stop {
             self.status.tick_idle(Instant::now());
             timeout(STANDBY_INTERVAL, target.stops()).await.ok();
-        }
-    }
-
-    async fn run_session(
-        &self,
-        mut link: Link,
-        tls: &TlsSetup,
-        places: &Places<'_>,
-        memory: &mut Memory,
-        target: &TargetReceiver,
-    ) -> Result<(), Error> {
-        self.delay_stream(&mut link, target).await?;
-        let xmin = SlotXmin::first(&self.parts, &link.sql).await?;
-        let batch = match self.take_over(&mut link, target).await {
-            Err(_) if target.get() != Target::Run => return Ok(()),
-            batch => batch?,
-        };
-        memory.begin(places.positions.as_ref().is_some_and(Positions::follows_end), link.wal_end);
-        let start = (link.confirmed, link.clock);
-        let follows = memory.follows_another(link.confirmed);
-        let (acknowledged, stored) = memory.of(&link.origin, link.stored.as_ref(), start);
-        let (origin, confirmed) = (link.origin.clone(), link.confirmed);
-        let repeat_range = link.repeat_range(follows);
-        let last_commit = link.last_commit(stored.as_ref());
-        let mut feed = Feed::new(&self.parts, &self.metrics, confirmed, acknowledged, stored);
-        feed.last_commit = last_commit;
-        feed.xmin.clone_from(&xmin);
-        feed.out.flight.in_transactions(batch);
-        feed.out.dispatch.repeats = Repeats::new(&self.parts.relay, repeat_range);
-        feed.start();
-        if memory.known().is_none() && !link.sent_snapshot {
-            feed.notify(Notification::initial(SnapshotStatus::Skipped, Vec::new()), Now::read());
-        }
-        let snapshots = memory.snapshots(&origin, link.snapshots.take());
-        feed.signals =
-            Signals::new(&self.parts.relay, link.capture.names(), self.parts.tables.order(), snapshots);
-        let (server, ended, mut watchers) = (ServerLsn::default(), CancellationToken::new(), JoinSet::new());
-        let (mut slot_watcher, lost) = self.watch_slot(&link, server.clone(), ended.clone());
-        if let Some(xmin) = xmin {
-            watchers.spawn(xmin.watch(Arc::clone(&self.parts), Arc::clone(&link.sql)));
-        }
-        watchers.spawn(watch_kafka(Arc::clone(&self.parts), ended.clone()));
-        if !link.is_standby {
-            watchers.spawn(heartbeat_query::run(Arc::clone(&self.parts), tls.clone(), ended.clone()));
-        }
-        let (parts, stop) = (&self.parts, &ended);
-        let hand = link.take_signals();
-        watchers.spawn(signal_channels::read_file(
-            Arc::clone(parts),
-            tls.clone(),
-            hand.clone(),
-            stop.clone(),
-        ));
-        watchers.spawn(signal_channels::read_topic(Arc::clone(parts), tls.clone(), hand, stop.clone()));
-        watchers.spawn(cleaner::run(
-            Arc::clone(parts),
-            tls.clone(),
-            (self.status.clone(), self.metrics.clone()),
-            link.capture.known.clone(),
-            stop.clone(),
-        ));
-        self.status.up(Component::Slot, Instant::now());
-        self.status.enter(Phase::Streaming);
-        let now = Now::read();
-        let feedback = session::feedback(&self.parts, &link, now);
-        let mut core = Core::new(feed, feedback, Pulse::new(&self.parts, now.instant), now);
-        core.positions = link.position.begin(self.parts.relay.shutdown_timeout);
-        let mut session =
-            Session::new(&self.parts, link, &mut core, &self.status, &self.metrics, server, tls);
-        if let Some(offsets) = places.offsets {
-            watchers.spawn(offsets.clone().keep(session.offset.subscribe(), ended.clone()));
-        }
-        let outcome = self.stream_and_drain(&mut session, &ended, target).await;
-        ended.cancel();
-        watchers.shutdown().await;
-        let outcome = match outcome {
-            Ok(Drained::Whole) => {
-                // What is dropped on purpose is not lost.
-                slot_watcher.shutdown().await;
-                self.end_stream(session, target.get()).await.map(|()| Drained::Whole)
-            }
-            outcome => {
-                // The connection goes before the wait for Kafka: the server may be waiting for us to leave.
-                drop(session);
-                outcome
-            }
-        };
-        if outcome.is_err() && target.get() == Target::Run {
-            self.status.enter(Phase::Connecting);
-        }
-        memory.stood_still = outcome.is_err() && core.stood_still(Now::read());
-        memory.drained(matches!(outcome, Ok(Drained::Whole)), core.feed.out.flight.frontier());
-        // The next session must not start while records of this one are on their way: they would overtake each other. After a
-        // definite error there is none, and the wait for Kafka was that of `after_failure`, which has a limit.
-        let broken = match &outcome {
-            Ok(Drained::Whole) => false,
-            Ok(Drained::Late) => true,
-            Err(error) => error.class() != Class::Definite,
-        };
-        let gone = self.settle(&mut core, broken, lost, target).await;
-        slot_watcher.shutdown().await;
-        if let Some(snapshots) = core.feed.snapshots_at(core.feed.out.flight.frontier()) {
-            memory.snapshots = snapshots;
-        }
-        memory.remember(origin, confirmed, &core.feed, outcome.is_err(), Now::read());
-        gone.map_or(outcome.map(|_| ()), |error| Err(error.into()))
-    }
-
-    /// Takes the Kafka transactions over. Blocking calls are cancelled when the command changes, and waited
-    /// for.
-    async fn take_over(&self, link: &mut Link, target: &TargetReceiver) -> Result<Option<Batch>, Error> {
-        let told = CancellationToken::new();
-        let mut taking = std::pin::pin!(alive(&self.status, takeover::take_over(&self.parts, link, &told)));
-        tokio::select! {
-            biased;
-            batch = &mut taking => return batch,
-            () = target.ends_session() => told.cancel(),
-        }
-        taking.await
-    }
-
-    /// Starts the task that watches the slot until the next session may begin. Returns it, and where it reports a lost slot.
-    fn watch_slot(&self, link: &Link, server: ServerLsn, ended: CancellationToken) -> (JoinSet<()>, Lost) {
-        let (sender, lost) = mpsc::channel(1);
-        let watch = SlotWatch {
-            sql: Arc::clone(&link.sql),
-            parts: Arc::clone(&self.parts),
-            metrics: self.metrics.clone(),
-            status: self.status.clone(),
-            server,
-            warnings: self.slot_warnings.clone(),
-            lost: sender,
-            ended,
-        };
-        let mut watcher = JoinSet::new();
-        watcher.spawn(watch.watch());
-        (watcher, lost)
-    }
-
-    async fn stream_and_drain(
-        &self,
-        session: &mut Session<'_, '_>,
-        ended: &CancellationToken,
-        target: &TargetReceiver,
-    ) -> Result<Drained, Error> {
-        let within = self.parts.relay.shutdown_timeout;
-        let overdue = async {
-            target.ends_session().await;
-            self.status.enter(Phase::Draining);
-            ended.cancel();
-            // A stop has all the time, also when it comes while a pause drains.
-            if timeout(within, target.stops()).await.is_ok() {
-                sleep(within).await;
-            }
-        };
-        let outcome = tokio::select! {
-            biased;
-            // First, so that a stream that never waits cannot keep a stop from ending.
-            () = overdue => None,
-            outcome = session.stream(target) => Some(outcome),
-        };
-        let Some(outcome) = outcome else {
-            let records = session.core.feed.out.flight.window().records();
-            if target.get() == Target::Stop {
-                return Err(Error::Undrained { records, within });
-            }
-            tracing::warn!(
-                records,
-                within_s = within.as_secs_f64(),
-                "Kafka did not acknowledge everything within outboxd.shutdown.timeout.ms: releasing the \
-                 slot and waiting for the rest"
-            );
-            return Ok(Drained::Late);
-        };
-        match outcome {
-            Err(error) if error.class() == Class::Definite || matches!(error, Error::Kafka(_)) => {
-                Err(self.after_failure(session, error).await)
-            }
-            outcome => outcome.map(|()| Drained::Whole),
         }
     }
 }

@@ -13,9 +13,9 @@ use crate::relay::error::Error;
 use crate::relay::lifecycle::control::{Target, TargetReceiver};
 use crate::relay::lifecycle::link::Link;
 use crate::relay::lifecycle::memory::Memory;
-use crate::relay::lifecycle::opening::{Opened, is_our_own};
-use crate::relay::lifecycle::retry;
-use crate::relay::lifecycle::retry::{HeldSlot, Next, Situation};
+use crate::relay::lifecycle::opening::Opened;
+use crate::relay::lifecycle::order::react_to_holder;
+use crate::relay::lifecycle::retry::{Next, Step};
 use crate::relay::lifecycle::slot_start::Opening;
 use crate::relay::lifecycle::takeover;
 use crate::relay::time::delay;
@@ -131,11 +131,8 @@ impl Relay {
                     self.wait_for_slot(holder, memory, deadline)?
                 }
                 Err(error) => {
-                    let situation = Situation {
-                        time_left: time_left(deadline),
-                        ..self.situation(retry::Step::Opening, memory, target)
-                    };
-                    self.endure(error, situation, memory).await?
+                    let circumstances = self.circumstances(Step::Opening, time_left(deadline), target);
+                    self.endure(error, circumstances, memory).await?
                 }
             };
             self.status.tick_idle(Instant::now());
@@ -169,17 +166,10 @@ impl Relay {
         memory: &mut Memory,
         deadline: Option<Instant>,
     ) -> Result<Duration, Error> {
-        let by_us = is_our_own(&holder);
-        if by_us {
-            memory.stand_by(holder.has_slot);
-            self.report_overtaken(memory, &holder);
-        } else {
-            memory.slot_retries = memory.slot_retries.saturating_add(1);
-        }
         let retry = self.parts.postgres.slot.retry;
-        let held = HeldSlot { by_us, retry, tries: memory.slot_retries, time_left: time_left(deadline) };
-        match retry::after_held_slot(held, fastrand::f64()) {
+        match react_to_holder(&holder, retry, time_left(deadline), fastrand::f64(), memory) {
             Next::StandBy { pause } => {
+                self.report_overtaken(memory, &holder);
                 self.status.up(Component::Slot, Instant::now());
                 let holder = Holder { pid: holder.pid, application: holder.application };
                 self.status.enter(Phase::StandingBy(holder));

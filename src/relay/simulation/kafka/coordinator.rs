@@ -123,14 +123,17 @@ impl Coordinator {
         self.markers.is_empty()
     }
 
-    /// Lets an operator abort what was forgotten, and restart the relays with another topic for their state.
-    pub(in crate::relay::simulation) fn operate(&mut self, truth: &mut Truth) {
-        if self.is_complete() && !self.left_open.is_empty() {
+    /// Lets an operator abort what was forgotten, and restart the relays with another topic for their state. Returns false if nothing
+    /// was forgotten.
+    pub(in crate::relay::simulation) fn operate(&mut self, truth: &mut Truth) -> bool {
+        let is_needed = self.is_complete() && !self.left_open.is_empty();
+        if is_needed {
             truth.report(|| format!("an operator aborts {:?}", self.left_open));
             self.left_open.clear();
             self.operations += 1;
             self.start_over(truth);
         }
+        is_needed
     }
 
     /// Gives the relays another topic for their state.

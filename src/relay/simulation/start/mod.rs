@@ -2,5 +2,6 @@
 
 pub(super) mod capture;
 pub(super) mod opening;
+pub(super) mod refusal;
 pub(super) mod tails;
 pub(super) mod takeover;

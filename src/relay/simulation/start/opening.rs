@@ -1,60 +1,78 @@
-//! Steps of a relay up to its stream: as in `Opening::open`, with the product's own judgement of the slot and
-//! the position.
+//! Driver of a start: answers its questions from the models, and passes on what they show.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use super::refusal::Causes;
 use super::takeover::Takeover;
-use crate::error::{Class, Diagnose as _};
-use crate::postgres::SnapshotMode;
+use crate::postgres::{APPLICATION, Slot, SlotHolder, SnapshotMode};
 use crate::relay::capture::captured::{CapturedTable, CapturedTables};
+use crate::relay::capture::preflight::Site;
+use crate::relay::delivery::exactly_once::State as KafkaState;
 use crate::relay::error::Error;
-use crate::relay::lifecycle::retry::Step;
+use crate::relay::lifecycle::order::{
+    Begun, CatchUp, CaughtUp, Found, Grounds, Judged, Judging, NeedsStream, NeedsTables, PositionQuestion,
+    Preparation, Started, Tables, react_to_holder,
+};
+use crate::relay::lifecycle::retry::{Next, Step};
 use crate::relay::options::Guarantee;
 use crate::relay::origin::Origin;
 use crate::relay::progress::comparison::{Comparison, FoundSlot, Known};
 use crate::relay::progress::position::Position;
+use crate::relay::progress::position_store::Positions;
 use crate::relay::simulation::bug::Bug;
+use crate::relay::simulation::kafka::coordinator::Coordinator;
 use crate::relay::simulation::postgres::server::Wire;
 use crate::relay::simulation::postgres::slot::SlotLook;
 use crate::relay::simulation::process::{Process, State};
 use crate::relay::simulation::world::World;
 use crate::wal::{Lsn, Oid, TimelineId};
 
+const SLOT: &str = "outboxd";
+
+/// `snapshot.mode`: the model has no snapshots.
+const MODE: SnapshotMode = SnapshotMode::NoData;
+
 pub(in crate::relay::simulation) const DATABASE: &str = "shop";
 pub(in crate::relay::simulation) const DATABASE_OID: Oid = Oid(5);
 
-/// A start that has seen that the slot is free, or missing.
+/// A start that waits: for the position, or for its turn.
 #[derive(Debug)]
 pub(in crate::relay::simulation) struct Opening {
-    origin: Origin,
-    slot: Option<Lsn>,
-    /// The stream, when it has started, and the slot was somewhere else before.
+    site: Site,
+    stage: Stage,
+    /// The stream, when it has started.
     pub(in crate::relay::simulation) wire: Option<Rc<RefCell<Wire>>>,
-    /// Purpose of reading the position.
-    reads: Reads,
     /// Number of the server's crashes.
     crashes: usize,
 }
 
-/// Purpose for which a start reads the position.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reads {
-    /// To compare the slot with it, before the stream starts.
-    ToCompare,
-    /// To learn what others have done, when the stream has started.
-    Later,
-    /// None any more.
-    No,
+#[derive(Debug)]
+enum Stage {
+    /// The slot is judged, before the stream or again after it has started.
+    Judging(PositionQuestion),
+    /// The position of another relay is read.
+    CatchUp(Box<Found>, CatchUp),
 }
 
-/// Reasons for which a relay may refuse, from what has really happened.
-#[derive(Debug, Default, Clone, Copy)]
-pub(in crate::relay::simulation) struct Causes {
-    /// The slot is not where relays have left it.
-    pub(super) touched: bool,
-    /// The history is not that of what is known.
-    pub(super) other_history: bool,
+/// Result of the questions that are answered at once.
+enum Answered {
+    Waits(PositionQuestion),
+    Judged(Judged),
+}
+
+/// Inputs of each step of a start.
+struct Rest {
+    site: Site,
+    wire: Option<Rc<RefCell<Wire>>>,
+    crashes: usize,
+}
+
+impl Rest {
+    fn in_stage(self, stage: Stage) -> Opening {
+        let Self { site, wire, crashes } = self;
+        Opening { site, stage, wire, crashes }
+    }
 }
 
 impl<'p> Process<'p> {
@@ -64,115 +82,171 @@ impl<'p> Process<'p> {
             touched: world.server.is_touched(),
             other_history: known.is_some() && self.streams_after < world.server.went_back,
         };
-        if let Some(Err(error)) = known.as_ref().map(|known| known.check(&origin, world.server.told_end())) {
-            return self.endure(&error, Step::Opening, world);
-        }
+        let needs = match NeedsTables::at_server(known.as_ref(), &origin, world.server.told_end()) {
+            Ok(needs) => needs,
+            Err(error) => return self.endure(&error, Step::Opening, world),
+        };
         match self.capture(world).start(&world.server.wal.catalog) {
             Ok(tables) => world.server.wal.publish(&tables, &mut world.kafka.borrow_mut().truth),
             Err(error) => return self.endure(&error, Step::Opening, world),
         }
+        let Tables::Publish(needs) = needs.found(MODE) else { return State::Ended };
         let slot = match world.server.look() {
-            SlotLook::Active => {
-                self.memory.stand_by(true);
-                return State::Connecting;
-            }
+            SlotLook::Active => return self.stand_by(),
+            SlotLook::Missing if world.bug == Some(Bug::CreatesAtOnce) => return self.make_slot(world),
             SlotLook::Missing => None,
-            SlotLook::At(lsn) => Some(lsn),
+            SlotLook::At(confirmed_flush_lsn) => Some(Slot { confirmed_flush_lsn, created: false }),
         };
-        let comparison = self.comparison(world, known.as_ref(), &self.memory.captured);
-        if slot.is_none()
-            && let Err(error) = comparison.without_slot()
-        {
-            return self.endure(&error, Step::Opening, world);
-        }
-        let crashes = world.server.crashes;
-        self.check_place(Opening { origin, slot, wire: None, reads: Reads::No, crashes }, world)
+        let site = Site { origin, database: DATABASE_OID, in_recovery: false };
+        let begun = needs.found(slot, self.grounds(&site, known.as_ref(), &self.memory.captured, world));
+        let start = Rest { site, wire: None, crashes: world.server.crashes };
+        self.judge(begun, start, world)
     }
 
-    /// Does the same as `Opening::check_place`.
-    fn check_place(&mut self, opening: Opening, world: &mut World<'p>) -> State<'p> {
+    /// Meets another relay that has the slot.
+    fn stand_by(&mut self) -> State<'p> {
+        let holder = SlotHolder {
+            slot: SLOT.to_owned(),
+            pid: 1,
+            application: APPLICATION.to_owned(),
+            client: String::new(),
+            other: None,
+            has_slot: true,
+        };
+        match react_to_holder(&holder, None, None, 0.0, &mut self.memory) {
+            Next::StandBy { .. } => State::Connecting,
+            Next::Stop | Next::Lasts | Next::NewProducer | Next::Retry { .. } => State::Ended,
+        }
+    }
+
+    /// Answers the questions that no other server has to be waited for.
+    fn judge(&mut self, judging: Judging, rest: Rest, world: &mut World<'p>) -> State<'p> {
+        match self.answer(judging, &rest, world) {
+            Ok(Answered::Waits(question)) => State::Opening(rest.in_stage(Stage::Judging(question))),
+            Ok(Answered::Judged(judged)) if rest.wire.is_some() => {
+                let known = self.memory.known();
+                let comparison = self.comparison(world, known.as_ref(), &self.memory.captured);
+                match Started::judged(judged, &comparison) {
+                    Ok(started) => self.started(started, rest, world),
+                    Err(error) => self.refuse(&rest, &error, world),
+                }
+            }
+            Ok(Answered::Judged(judged)) => self.prepare(Ok(judged), rest, world),
+            Err(error) if rest.wire.is_some() => self.refuse(&rest, &error, world),
+            Err(error) => self.prepare(Err(error), rest, world),
+        }
+    }
+
+    fn answer(&self, mut judging: Judging, rest: &Rest, world: &mut World<'p>) -> Result<Answered, Error> {
         let known = self.memory.known();
-        let comparison = self.comparison(world, known.as_ref(), &self.memory.captured);
-        let compares = opening.slot.is_none() || comparison.needs_position(opening.slot, &opening.origin);
-        let reads = match world.bug {
-            Some(Bug::DoesNotCompare) => Reads::No,
-            _ if compares => Reads::ToCompare,
-            Some(Bug::ForgetsEpochs) => Reads::No,
-            _ if self.positions.is_some() => Reads::Later,
-            _ => Reads::No,
-        };
-        if reads == Reads::ToCompare {
-            return State::Comparing(Opening { reads, ..opening });
+        // One of a history that is gone is refused at start, and the operator removes it.
+        let end = Lsn::new(world.server.wal.end);
+        world.offset.take_if(|offset| offset.furthest() > end);
+        let world = &*world;
+        let grounds = self.grounds(&rest.site, known.as_ref(), &self.memory.captured, world);
+        loop {
+            judging = match judging {
+                Judging::Taker(question) => question.answered(None, grounds)?,
+                Judging::Offset(question) => question.answered(world.offset.clone(), grounds),
+                Judging::State(question) => question.answered(last_state(world), grounds)?,
+                Judging::OffsetLeft(question) => {
+                    let left = world.offset.as_ref().map(|left| (left.snapshot, "offsets".to_owned()));
+                    question.answered(left, grounds)
+                }
+                Judging::Position(question) if world.bug == Some(Bug::DoesNotCompare) => question
+                    .answered(None, Some(world.server.told_end()), grounds, world.now())?
+                    .next(grounds)?,
+                Judging::Position(question) => return Ok(Answered::Waits(question)),
+                Judging::Handover(question) => question.answered(false)?,
+                Judging::Judged(judged) => return Ok(Answered::Judged(judged)),
+            };
         }
-        let opening = Opening { reads, ..opening };
-        self.start(opening, world)
     }
 
-    pub(in crate::relay::simulation) fn compare(
+    /// Reads the position that a start waits for.
+    pub(in crate::relay::simulation) fn wait(
         &mut self,
         opening: Opening,
         world: &mut World<'p>,
     ) -> State<'p> {
-        let reads = opening.reads;
-        let Some(read) = self.read_position(world) else { return State::Comparing(opening) };
+        let Some(read) = self.read_position(world) else { return State::Opening(opening) };
+        let Opening { site, stage, wire, crashes } = opening;
+        let rest = Rest { site, wire, crashes };
         // The server is asked again behind the position.
-        let is_cut = opening.wire.as_ref().is_some_and(|wire| wire.borrow().closed);
-        if is_cut || opening.crashes < world.server.crashes {
+        let is_cut = rest.wire.as_ref().is_some_and(|wire| wire.borrow().closed);
+        if is_cut || crashes < world.server.crashes {
             return State::Connecting;
         }
-        let position = match read {
-            Ok(position) => position,
-            // It is asked for again.
-            Err(error) if opening.reads == Reads::Later && error.class() == Class::Transient => {
-                return State::Comparing(opening);
-            }
-            Err(error) => return self.refuse(&opening, &error, world),
-        };
-        let opening = Opening { reads: Reads::No, ..opening };
-        if reads == Reads::Later {
-            if let Some(position) = &position {
-                let captured = &self.memory.captured;
-                self.comparison(world, None, captured).recall(position, &opening.origin, DATABASE_OID);
-            }
-            return self.start(opening, world);
+        match stage {
+            Stage::Judging(question) => match read {
+                Ok(position) => self.compare(question, position, rest, world),
+                Err(error) => self.refuse(&rest, &error, world),
+            },
+            Stage::CatchUp(found, catch_up) => match catch_up.read(read) {
+                Ok(CaughtUp::Again(_)) => State::Opening(rest.in_stage(Stage::CatchUp(found, catch_up))),
+                Ok(CaughtUp::Without(_) | CaughtUp::Read(None)) => self.begin_stream(*found, rest, world),
+                Ok(CaughtUp::Read(Some(position))) => self.catch_up(catch_up, &position, *found, rest, world),
+                Err(error) => self.refuse(&rest, &error, world),
+            },
         }
-        // One of a history that is gone is refused at start, and the operator removes it.
-        let end = Lsn::new(world.server.wal.end);
-        world.offset.take_if(|offset| offset.furthest() > end);
-        let known = self.memory.known();
-        let forgotten = CapturedTables::default();
+    }
+
+    fn compare(
+        &mut self,
+        question: PositionQuestion,
+        position: Option<Position>,
+        rest: Rest,
+        world: &mut World<'p>,
+    ) -> State<'p> {
+        let (known, forgotten) = (self.memory.known(), CapturedTables::default());
         let captured = match world.bug {
             Some(Bug::ForgetsIdentities) => &forgotten,
             _ => &self.memory.captured,
         };
-        let found = FoundSlot {
-            origin: &opening.origin,
-            database: DATABASE_OID,
-            at: opening.slot.map(|slot| (slot, world.server.told_end())),
-            stored: world.offset.as_ref().filter(|_| known.is_none()),
-        };
-        let comparison = self.comparison(world, known.as_ref(), captured);
-        match comparison.with_position(position.as_ref(), found, world.now()) {
-            Ok(_) => {
-                if let (Some(positions), Some(accept)) = (&self.positions, self.accept) {
-                    positions.use_up(accept);
-                }
-                self.check_history(&opening, position.is_some(), world);
-                self.start(opening, world)
+        self.causes.touched |= world.server.is_touched();
+        let (slot, has_position) = (question.slot(), position.is_some());
+        let grounds = self.grounds(&rest.site, known.as_ref(), captured, world);
+        let wal_end = Some(world.server.told_end()).filter(|_| !world.server.dropped);
+        let next = question.answered(position, wal_end, grounds, world.now()).and_then(|compared| {
+            if let (Some(positions), Some(accept)) = (&self.positions, self.accept) {
+                positions.use_up(accept);
             }
-            Err(error) => self.refuse(&opening, &error, world),
+            self.check_history(slot, has_position, world);
+            compared.next(grounds)
+        });
+        match next {
+            Ok(judging) => self.judge(judging, rest, world),
+            Err(error) => self.refuse(&rest, &error, world),
+        }
+    }
+
+    fn catch_up(
+        &mut self,
+        catch_up: CatchUp,
+        position: &Position,
+        found: Found,
+        rest: Rest,
+        world: &mut World<'p>,
+    ) -> State<'p> {
+        let known = self.memory.known();
+        let at = Some((Lsn::new(world.server.confirmed), world.server.told_end()));
+        let slot = FoundSlot { origin: &rest.site.origin, database: DATABASE_OID, at, stored: None };
+        let comparison = self.comparison(world, known.as_ref(), &self.memory.captured);
+        match catch_up.learn(position, slot, &comparison) {
+            Ok(_) => self.begin_stream(found, rest, world),
+            Err(error) => self.refuse(&rest, &error, world),
         }
     }
 
     /// Checks L11: where the history of a position is gone, and the WAL ends before it, no relay begins
     /// unless it is commanded to.
-    fn check_history(&self, opening: &Opening, has_position: bool, world: &World<'p>) {
+    fn check_history(&self, slot: Option<Lsn>, has_position: bool, world: &World<'p>) {
         let server = &world.server;
         let truth = &mut world.kafka.borrow_mut().truth;
         let Some(kept) = truth.position.clone().filter(|_| has_position) else { return };
         let is_gone =
             kept.history < server.went_back && kept.timeline == server.timeline && kept.lsn > server.wal.end;
-        if is_gone && self.accept != opening.slot && self.accept != Some(Lsn::new(kept.lsn)) {
+        if is_gone && self.accept != slot && self.accept != Some(Lsn::new(kept.lsn)) {
             let (process, lsn) = (self.number, kept.lsn);
             truth.violate(format!(
                 "L11: process {process} begins, and the WAL ends before the position {lsn}"
@@ -180,8 +254,8 @@ impl<'p> Process<'p> {
         }
     }
 
-    fn refuse(&mut self, opening: &Opening, error: &Error, world: &mut World<'p>) -> State<'p> {
-        if let Some(wire) = &opening.wire {
+    fn refuse(&mut self, rest: &Rest, error: &Error, world: &mut World<'p>) -> State<'p> {
+        if let Some(wire) = &rest.wire {
             wire.borrow_mut().closed = true;
         }
         self.endure(error, Step::Opening, world)
@@ -216,7 +290,7 @@ impl<'p> Process<'p> {
     ) -> Comparison<'c> {
         Comparison {
             slot: &world.bench.slot,
-            mode: SnapshotMode::NoData,
+            mode: MODE,
             database: DATABASE,
             tables: self.capture(world).filter,
             accept: self.accept,
@@ -227,34 +301,65 @@ impl<'p> Process<'p> {
         }
     }
 
-    /// Starts replication, and with exactly-once takes over before the first row.
-    fn start(&mut self, opening: Opening, world: &mut World<'p>) -> State<'p> {
-        let Opening { origin, slot, wire, crashes, reads } = opening;
-        if slot.is_none() {
-            return self.make_slot(world);
-        }
-        let wire = match wire {
-            Some(wire) => wire,
-            None => {
-                if crashes < world.server.crashes {
-                    return State::Connecting;
-                }
-                let Some(wire) = world.server.connect() else { return State::Connecting };
-                let confirmed = Some(Lsn::new(world.server.confirmed));
-                if confirmed > slot {
-                    let wire = Some(wire);
-                    self.causes.touched |= world.server.is_touched();
-                    return self.check_place(
-                        Opening { origin, slot: confirmed, wire, reads: Reads::No, crashes },
-                        world,
-                    );
-                }
-                wire
+    fn grounds<'c>(
+        &self,
+        site: &'c Site,
+        known: Option<&'c Known>,
+        captured: &'c CapturedTables,
+        world: &'c World<'p>,
+    ) -> Grounds<'c> {
+        let stores_positions = self.positions.as_ref().is_some_and(Positions::is_on);
+        Grounds { comparison: self.comparison(world, known, captured), site, stores_positions }
+    }
+
+    /// Carries out the action on the slot.
+    fn prepare(&mut self, judged: Result<Judged, Error>, rest: Rest, world: &mut World<'p>) -> State<'p> {
+        let known = self.memory.known();
+        let comparison = self.comparison(world, known.as_ref(), &self.memory.captured);
+        match Preparation::of(judged, &comparison, false) {
+            Ok(Preparation::Continue(found)) => self.start(NeedsStream::new(found), rest, world),
+            Ok(Preparation::Create { .. }) => self.make_slot(world),
+            Ok(snapshot) => {
+                world.kafka.borrow_mut().truth.violate(format!("a start without a snapshot: {snapshot:?}"));
+                State::Ended
             }
-        };
-        if reads == Reads::Later {
-            return State::Comparing(Opening { origin, slot, wire: Some(wire), reads, crashes });
+            Err(error) => self.refuse(&rest, &error, world),
         }
+    }
+
+    /// Starts replication. Between the query and the start another client can move the slot.
+    fn start(&mut self, needs: NeedsStream, rest: Rest, world: &mut World<'p>) -> State<'p> {
+        if rest.crashes < world.server.crashes {
+            return State::Connecting;
+        }
+        let Some(wire) = world.server.connect() else { return State::Connecting };
+        let rest = Rest { wire: Some(wire), ..rest };
+        let known = self.memory.known();
+        let grounds = self.grounds(&rest.site, known.as_ref(), &self.memory.captured, world);
+        let confirmed = match world.bug {
+            Some(Bug::IgnoresMove) => needs.found().slot.confirmed_flush_lsn,
+            _ => Lsn::new(world.server.confirmed),
+        };
+        match needs.started(confirmed, grounds) {
+            Begun::Settled(started) => self.started(started, rest, world),
+            Begun::Moved(judging) => {
+                self.causes.touched |= world.server.is_touched();
+                self.judge(judging, rest, world)
+            }
+        }
+    }
+
+    fn started(&mut self, started: Started, rest: Rest, world: &mut World<'p>) -> State<'p> {
+        let forgets = matches!(world.bug, Some(Bug::ForgetsEpochs | Bug::DoesNotCompare));
+        match started.catch_up.filter(|_| self.positions.is_some() && !forgets) {
+            Some(catch_up) => State::Opening(rest.in_stage(Stage::CatchUp(started.found, catch_up))),
+            None => self.begin_stream(*started.found, rest, world),
+        }
+    }
+
+    /// Begins the session, which with exactly-once takes over before the first row.
+    fn begin_stream(&mut self, found: Found, rest: Rest, world: &mut World<'p>) -> State<'p> {
+        let Rest { site: Site { origin, .. }, wire: Some(wire), .. } = rest else { return State::Connecting };
         self.excuse_what_nobody_can_know(world);
         let known = self.memory.captured.list();
         let mut kafka = world.kafka.borrow_mut();
@@ -266,7 +371,7 @@ impl<'p> Process<'p> {
         }
         drop(kafka);
         self.streams_after = world.server.went_back;
-        let takeover = Takeover::new(wire, origin, world);
+        let takeover = Takeover::new(wire, origin, found.stored, world);
         Takeover::skip(world);
         if world.bench.options.guarantee != Guarantee::ExactlyOnce {
             return self.open(takeover, None, world);
@@ -321,53 +426,11 @@ impl<'p> Process<'p> {
     }
 }
 
-/// Returns whether a start refuses the slot or the server that it finds.
-pub(in crate::relay::simulation) const fn is_refusal(error: &Error) -> bool {
-    matches!(error, Error::OtherHistory { .. } | Error::Postgres(crate::postgres::Error::SlotLost { .. }))
-}
-
-impl<'p> Process<'p> {
-    /// Returns whether past events explain why a start is refused.
-    pub(in crate::relay::simulation) fn is_explained(&self, error: &Error, world: &World<'p>) -> bool {
-        match error {
-            Error::OtherHistory { .. } => self.causes.other_history,
-            // Without a position no relay knows which client has moved the slot.
-            _ => {
-                let truth = &world.kafka.borrow().truth;
-                self.causes.touched || !truth.keeps_positions && truth.identities.streaming != self.number
-            }
-        }
-    }
-
-    /// Sends what is in the table, and accepts the value of the error, as an operator would; a slot that is
-    /// gone is created, and its position is accepted.
-    pub(in crate::relay::simulation) fn accept(&self, error: &Error, world: &mut World<'p>) {
-        let World { server, kafka, accept, rng, .. } = world;
-        let truth = &mut kafka.borrow_mut().truth;
-        if server.dropped {
-            server.make_slot();
-        }
-        let value = value_in(error).unwrap_or(Lsn::new(server.confirmed));
-        let used = truth.position.as_ref().map(|kept| kept.accepted.clone()).unwrap_or_default();
-        // Each is believed once, and another slot has another.
-        while used.contains(&value) && used.contains(&Lsn::new(server.confirmed)) {
-            server.wal.write_noise(rng);
-            server.make_slot();
-            truth.give_up_before(server.confirmed);
-        }
-        *accept = Some(if used.contains(&value) { Lsn::new(server.confirmed) } else { value });
-        if self.causes.touched {
-            truth.give_up_before(server.confirmed);
-        }
-    }
-}
-
-/// Returns the value of `outboxd.position.accept` that the error names for an existing slot.
-fn value_in(error: &Error) -> Option<Lsn> {
-    let fix = error.fix().filter(|fix| !fix.contains("snapshot.mode=no_data"))?;
-    let (_, value) = fix.split_once("outboxd.position.accept=")?;
-    let is_of_lsn = |c: char| c.is_ascii_hexdigit() || c == '/';
-    value.split(|c| !is_of_lsn(c)).next()?.parse().ok()
+/// Returns up to where transactions may be in Kafka.
+fn last_state(world: &World<'_>) -> Option<Lsn> {
+    let kafka = world.kafka.borrow();
+    let state = kafka.cluster.coordinator.as_ref().and_then(Coordinator::state)?;
+    Some(KafkaState::parse(state.as_bytes()).unwrap().place.furthest())
 }
 
 /// Returns a position without its accepted values.

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use crate::kafka::Deliveries;
 use crate::relay::delivery::exactly_once::{Batch, Begins, Known, Names, Patience, Source, State, Timelines};
+use crate::relay::lifecycle::order::{NeedsFence, NeedsState, NeedsVisible};
 use crate::relay::origin::Origin;
 use crate::relay::simulation::bug::Bug;
 use crate::relay::simulation::kafka::coordinator::{Coordinator, Ender, STATE_PLACE};
 use crate::relay::simulation::postgres::server::Wire;
 use crate::relay::simulation::rows::table;
 use crate::relay::simulation::world::World;
+use crate::source_offset::SourceOffset;
 use crate::wal::{Lsn, PgTimestamp, TimelineId};
 
 /// A few turns.
@@ -23,22 +25,33 @@ pub(in crate::relay::simulation) struct Takeover {
     pub(in crate::relay::simulation) wire: Rc<RefCell<Wire>>,
     pub(in crate::relay::simulation) origin: Origin,
     pub(in crate::relay::simulation) confirmed: Lsn,
+    /// The offset that was stored for the slot when the process began.
+    pub(in crate::relay::simulation) stored: Option<SourceOffset>,
     timelines: Timelines,
     /// Time of the server's clock.
     pub(in crate::relay::simulation) now: PgTimestamp,
-    begun: bool,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Fence(NeedsFence),
+    State(NeedsState),
+    /// What is left open in partitions is waited for, also without a state: the relay does that before its first record in a topic.
+    Visible(Option<NeedsVisible>),
 }
 
 impl Takeover {
     pub(in crate::relay::simulation) fn new(
         wire: Rc<RefCell<Wire>>,
         origin: Origin,
+        stored: Option<SourceOffset>,
         world: &World<'_>,
     ) -> Self {
         let switch = |(timeline, at): &(u32, u64)| (TimelineId(*timeline), Lsn::new(*at));
         let timelines = Timelines { switches: world.server.switches.iter().map(switch).collect() };
         let (confirmed, now) = (Lsn::new(world.server.confirmed), world.server.wal.clock);
-        Self { wire, origin, confirmed, timelines, now, begun: false }
+        Self { wire, origin, confirmed, stored, timelines, now, stage: Stage::Fence(NeedsFence::of_stream()) }
     }
 
     /// Plants the bug: the stream begins at the state's place.
@@ -65,54 +78,63 @@ impl Takeover {
         if let Some(known) = before.filter(|_| world.bug == Some(Bug::ReusesProducer)) {
             return Some((self.batch(known), known));
         }
-        if !self.begun {
-            self.begun = coordinator.begin(client as u64);
-            let waits = world.bug != Some(Bug::ConfirmsPromises);
-            kafka.clients.get_mut(client)?.ender = Some(Ender::new(deliveries.generation(), waits));
-            return None;
-        }
-        let waits = world.bug != Some(Bug::WritesBehindLeftovers);
-        if !coordinator.is_seen(|place| waits || place == STATE_PLACE) {
-            if world.rng.u8(..) < 20 {
-                coordinator.operate(&mut kafka.truth);
+        let stage = std::mem::replace(&mut self.stage, Stage::Visible(None));
+        let needs = match stage {
+            Stage::Fence(needs) => {
+                let waits = world.bug != Some(Bug::ConfirmsPromises);
+                let is_fenced = coordinator.begin(client as u64);
+                kafka.clients.get_mut(client)?.ender = Some(Ender::new(deliveries.generation(), waits));
+                self.stage = if is_fenced { Stage::State(needs.fenced()) } else { Stage::Fence(needs) };
+                return None;
             }
+            Stage::State(needs) if !coordinator.is_seen(|place| place == STATE_PLACE) => {
+                if world.rng.u8(..) < 20 {
+                    coordinator.operate(&mut kafka.truth);
+                }
+                self.stage = Stage::State(needs);
+                return None;
+            }
+            Stage::State(needs) => {
+                self.stage = Stage::Visible(needs.read(read_state(coordinator, world.bug)));
+                return None;
+            }
+            Stage::Visible(needs) => needs,
+        };
+        if world.bug != Some(Bug::WritesBehindLeftovers) && !coordinator.is_seen(|_| true) {
+            if world.rng.u8(..) < 20 && coordinator.operate(&mut kafka.truth) {
+                // The operator has given the relays another topic for their state.
+                return None;
+            }
+            self.stage = Stage::Visible(needs);
             return None;
         }
-        let state = match world.bug {
-            Some(Bug::ReadsUncommitted) => coordinator.newest_state(),
-            _ => coordinator.state(),
+        let Some(needs) = needs else { return Some(self.taken_over(Known::nothing(self.now))) };
+        let at = match world.bug {
+            Some(Bug::BelievesLsns) => Lsn::new(u64::MAX),
+            _ => self.confirmed,
         };
-        let state = state.map(|state| State::parse(state.as_bytes()).unwrap());
-        let mut begins =
-            Begins { at: self.confirmed, wal_end: Lsn::new(world.server.wal.end), now: self.now };
+        let begins = Begins { at, wal_end: Lsn::new(world.server.wal.end), now: self.now };
         // The real bound leaves room for a page, which is much here.
-        let is_ahead = |state: &State| world.server.went_back > 0 && state.place.furthest() > begins.wal_end;
-        if state.as_ref().is_some_and(is_ahead) {
+        let went_back = world.server.went_back > 0;
+        if went_back && needs.state().place.furthest() > begins.wal_end {
             coordinator.start_over(&mut kafka.truth);
             return None;
         }
-        let known = state.map(|mut state| {
-            if world.bug == Some(Bug::SkipsRestOfEvent) {
-                state.place.more = false;
-            }
-            if world.bug == Some(Bug::BelievesLsns) {
-                (state.seen, begins.at) = (None, Lsn::new(u64::MAX));
-            }
-            Known::new(&state, &self.source(), &self.timelines, begins)
-        });
-        let known = match known {
-            None => Known::nothing(self.now),
-            Some(Ok(known)) => known,
-            Some(Err(_)) if world.server.went_back > 0 => {
+        match needs.visible(&self.source(), &self.timelines, begins) {
+            Ok((known, _)) => Some(self.taken_over(known)),
+            Err(_) if went_back => {
                 coordinator.start_over(&mut kafka.truth);
-                return None;
+                None
             }
-            Some(Err(error)) => {
+            Err(error) => {
                 kafka.truth.violate(format!("a state is refused: {error}"));
-                Known::nothing(self.now)
+                Some(self.taken_over(Known::nothing(self.now)))
             }
-        };
-        Some((self.batch(known), known))
+        }
+    }
+
+    fn taken_over(&self, known: Known) -> (Batch, Known) {
+        (self.batch(known), known)
     }
 
     fn batch(&self, known: Known) -> Batch {
@@ -127,4 +149,16 @@ impl Takeover {
             ..Source::default()
         }
     }
+}
+
+/// Reads the state, correctly and with a planted bug.
+fn read_state(coordinator: &Coordinator, bug: Option<Bug>) -> Option<State> {
+    let state = match bug {
+        Some(Bug::ReadsUncommitted) => coordinator.newest_state(),
+        _ => coordinator.state(),
+    };
+    let mut state = State::parse(state?.as_bytes()).unwrap();
+    state.place.more &= bug != Some(Bug::SkipsRestOfEvent);
+    state.seen.take_if(|_| bug == Some(Bug::BelievesLsns));
+    Some(state)
 }

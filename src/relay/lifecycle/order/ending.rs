@@ -1,0 +1,147 @@
+//! Order of a session's end: the drain, the end of the stream or of its connection, and the wait for the records in flight.
+
+use std::time::Duration;
+
+use crate::error::{Class, Diagnose as _};
+use crate::kafka::Transport;
+use crate::relay::error::Error;
+use crate::relay::lifecycle::memory::Memory;
+use crate::relay::origin::Origin;
+use crate::relay::pipeline::core::Core;
+use crate::relay::time::clock::Now;
+use crate::wal::Lsn;
+
+/// Step after the stream.
+#[derive(Debug)]
+pub(in crate::relay) enum AfterStream {
+    /// The session has drained: the stream ends with CopyDone.
+    Finish,
+    /// Nothing more is read. What Kafka acknowledges meanwhile is confirmed, until the cause of the failure is known and the rest has
+    /// come back or has taken too long. Then the connection is closed.
+    Drain(Error),
+    /// The connection is closed at once: the server may be waiting for that.
+    HangUp(Ended),
+}
+
+/// Result of a session.
+#[derive(Debug)]
+pub(in crate::relay) enum Ended {
+    /// Everything is acknowledged and confirmed.
+    Whole,
+    /// `outboxd.shutdown.timeout.ms` is over, and Kafka has not acknowledged everything.
+    Late,
+    Failed(Error),
+}
+
+/// Session whose connection is closed. The next one must not start while its records are in flight: they would overtake each other.
+#[derive(Debug)]
+pub(in crate::relay) struct Settling(Ended);
+
+impl AfterStream {
+    /// Decides after a stream that has drained or failed.
+    pub(in crate::relay) fn of(outcome: Result<(), Error>) -> Self {
+        match outcome {
+            Ok(()) => Self::Finish,
+            Err(error) if error.class() == Class::Definite || matches!(error, Error::Kafka(_)) => {
+                Self::Drain(error)
+            }
+            Err(error) => Self::HangUp(Ended::Failed(error)),
+        }
+    }
+
+    /// Decides about a stream that has not drained in time. Only the end of the process gives its records up.
+    pub(in crate::relay) const fn overdue(stopping: bool, records: usize, within: Duration) -> Self {
+        Self::HangUp(match stopping {
+            true => Ended::Failed(Error::Undrained { records, within }),
+            false => Ended::Late,
+        })
+    }
+}
+
+impl Ended {
+    /// Returns the result of the end of a stream that has drained.
+    pub(in crate::relay) fn finished(outcome: Result<(), Error>) -> Self {
+        outcome.map_or_else(Self::Failed, |()| Self::Whole)
+    }
+
+    pub(in crate::relay) const fn has_failed(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+
+    /// Returns whether records may be in flight. After a definite error there is none, and the wait for Kafka was that of the drain,
+    /// which has a limit.
+    fn leaves_records(&self) -> bool {
+        match self {
+            Self::Whole => false,
+            Self::Late => true,
+            Self::Failed(error) => error.class() != Class::Definite,
+        }
+    }
+}
+
+impl Settling {
+    /// Begins when the connection is closed.
+    pub(in crate::relay) fn begin(
+        ended: Ended,
+        core: &mut Core<'_, impl Transport>,
+        memory: &mut Memory,
+        now: Now,
+    ) -> Self {
+        memory.stood_still = ended.has_failed() && core.stood_still(now);
+        memory.drained(matches!(ended, Ended::Whole), core.feed.out.flight.frontier());
+        Self(ended)
+    }
+
+    /// Reads delivery reports. Returns true once the next session may start; a stop does not wait for it.
+    ///
+    /// # Errors
+    /// When a report names a record that was never handed over.
+    pub(in crate::relay) fn turn(
+        &self,
+        core: &mut Core<'_, impl Transport>,
+        stopping: bool,
+        now: Now,
+    ) -> Result<bool, Error> {
+        if !self.0.leaves_records() {
+            return Ok(true);
+        }
+        Ok(core.wind_up(now)? || stopping)
+    }
+
+    /// Remembers the session, which began at `confirmed`.
+    ///
+    /// # Errors
+    /// With the failure that has ended it.
+    pub(in crate::relay) fn end(
+        self,
+        core: &mut Core<'_, impl Transport>,
+        memory: &mut Memory,
+        (origin, confirmed): (Origin, Lsn),
+        now: Now,
+    ) -> Result<(), Error> {
+        let frontier = core.feed.out.flight.frontier();
+        if let Some(snapshots) = core.feed.snapshots_at(frontier) {
+            memory.snapshots = snapshots;
+        }
+        memory.remember(origin, confirmed, &core.feed, self.0.has_failed(), now);
+        match self.0 {
+            Ended::Whole | Ended::Late => Ok(()),
+            Ended::Failed(error) => Err(error),
+        }
+    }
+
+    /// Returns the failure that has ended the session.
+    #[cfg(test)]
+    pub(in crate::relay) const fn failure(&self) -> Option<&Error> {
+        match &self.0 {
+            Ended::Failed(error) => Some(error),
+            Ended::Whole | Ended::Late => None,
+        }
+    }
+
+    /// Returns whether it waits for records in flight.
+    #[cfg(test)]
+    pub(in crate::relay) fn waits(&self) -> bool {
+        self.0.leaves_records()
+    }
+}
