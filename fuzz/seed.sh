@@ -76,7 +76,7 @@ seed backend_frame row "$row$ready"
 seed backend_frame copy "$(frame 57 000000)$(frame 64 "$keepalive")$(frame 63 '')"
 seed backend_frame error "$(frame 45 "$(text 'SFATAL\0VFATAL\0C57P01\0Mterminating\0Dwhy\0Hdo\0\0')")"
 seed offset_map debezium-server "$(xxd -plain ../tests/golden/offsets/debezium-server-3.6.0.dat | tr -d '\n')"
-tail -n +2 ../src/source_offset/cases/offsets.tsv | while IFS=$'\t' read -r version offset _; do
+tail -n +2 ../crates/change-events/src/source_offset/cases/offsets.tsv | while IFS=$'\t' read -r version offset _; do
     seed source_offset "${version// /-}" "$(printf %s "$offset" | xxd -plain | tr -d '\n')"
 done
 for lsn in 0/0 16/B374D848 ffffffff/FFFFFFFF; do

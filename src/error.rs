@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use change_events::outbox::{BindError, MessageError, RouteError};
 use connect_data::OptionError;
 #[cfg(not(feature = "parquet"))]
 pub(crate) use connect_data::error::not_built;
@@ -134,6 +135,24 @@ impl Diagnose for OptionError {
 impl Diagnose for TransformError {
     fn diagnosis(&self) -> Diagnosis {
         Diagnosis::definite(Exit::Failed)
+    }
+}
+
+impl Diagnose for BindError {
+    fn diagnosis(&self) -> Diagnosis {
+        Diagnosis::definite(Exit::Precondition).with_optional_fix(self.fix())
+    }
+}
+
+impl Diagnose for RouteError {
+    fn diagnosis(&self) -> Diagnosis {
+        Diagnosis::definite(Exit::Row).with_optional_fix(self.fix())
+    }
+}
+
+impl Diagnose for MessageError {
+    fn diagnosis(&self) -> Diagnosis {
+        Diagnosis::definite(Exit::Row).with_optional_fix(self.fix())
     }
 }
 

@@ -3,51 +3,30 @@
 pub mod ack {
     pub use crate::ack::{Ledger, Ticket};
 }
-pub mod change {
-    pub use crate::change::{
-        ChangeContext, ChangeEvents, ChangeRecords, ChangeTable, RowChange, SkippedHalves, Snapshot,
-    };
-}
-#[cfg(feature = "io")]
 pub mod cli {
     pub use crate::cli::{relay_parts, run_with};
 }
-#[cfg(feature = "io")]
 pub mod config {
     pub use crate::config::Sources;
 }
-#[cfg(feature = "io")]
 pub mod credentials {
     pub use crate::credentials::Source;
 }
 pub mod error {
     pub use crate::error::{Diagnose, Exit, report};
 }
-#[cfg(feature = "io")]
 pub mod kafka {
     pub use crate::kafka::{Options, StateTopic, Stored, partition_of};
 }
-pub mod outbox {
-    pub use crate::outbox::{
-        Encoder, EventContext, EventRouter, EventRouterOptions, MessageOutbox, MessagePrefixes, OutboxTable,
-        RouteContext, RouteError, check_topic_name,
-    };
-}
-#[cfg(feature = "io")]
 pub mod postgres {
     pub use crate::postgres::{Connection, ReplicationStream, ServerOptions, TlsOptions, TlsSetup};
 }
-#[cfg(feature = "io")]
 pub mod relay {
     pub use crate::relay::{Control, Error, Relay, Target};
 }
 pub mod secret {
     pub use crate::secret::Secret;
 }
-pub mod source_offset {
-    pub use crate::source_offset::{MessageType, OffsetKey, OffsetMap, SentBefore, SourceOffset};
-}
-#[cfg(feature = "io")]
 pub mod telemetry {
     pub use crate::telemetry::{ConfigInfo, Limits, Metrics, Phase, Status};
 }

@@ -2,15 +2,15 @@
 
 use std::hint::black_box;
 
+use change_events::change::{
+    ChangeContext, ChangeEvents, ChangeRecords, ChangeTable, RowChange, SkippedHalves, Snapshot,
+};
+use change_events::outbox::{Encoder, EventContext, RouteError};
 use connect_data::NameAdjustment;
 use connect_data::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
 use connect_data::converter::registered::SchemaId;
 use connect_data::converter::{ConvertError, Destination};
 use criterion::Criterion;
-use outboxd::internals::change::{
-    ChangeContext, ChangeEvents, ChangeRecords, ChangeTable, RowChange, SkippedHalves, Snapshot,
-};
-use outboxd::internals::outbox::{Encoder, EventContext, RouteError};
 use pg_replication::pgoutput::{Column, ColumnValue, OldTuple, Relation, ReplicaIdentity, Tuple};
 use pg_replication::wal::{Lsn, Oid, PgTimestamp, Xid};
 

@@ -1,10 +1,10 @@
 //! A transaction of outbox rows: as values, and as pgoutput sends it.
 
 use bytes::BufMut;
+use change_events::outbox::{EventContext, EventRouter, EventRouterOptions, OutboxTable};
 use connect_data::NameAdjustment;
 use connect_data::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
 use connect_data::converter::Converters;
-use outboxd::internals::outbox::{EventContext, EventRouter, EventRouterOptions, OutboxTable};
 use pg_replication::pgoutput::{Column, ColumnValue, Relation, ReplicaIdentity, Tuple};
 use pg_replication::wal::{Lsn, Oid};
 

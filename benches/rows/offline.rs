@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use change_events::outbox::{Encoder, OutboxTable};
 use criterion::Criterion;
 use outboxd::internals::ack::{Ledger, Ticket};
-use outboxd::internals::outbox::{Encoder, OutboxTable};
 use pg_replication::pgoutput::Message;
 use pg_replication::replication::{Feedback, ReplicationMessage};
 use pg_replication::transaction::Assembler;

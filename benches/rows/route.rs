@@ -2,10 +2,10 @@
 
 use std::hint::black_box;
 
+use change_events::outbox::{Encoder, OutboxTable, RouteContext, RouteError};
 use connect_data::converter::ConvertError;
 use connect_data::converter::registered::SchemaId;
 use criterion::Criterion;
-use outboxd::internals::outbox::{Encoder, OutboxTable, RouteContext, RouteError};
 use pg_replication::pgoutput::Tuple;
 
 use crate::input;

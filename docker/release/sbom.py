@@ -13,7 +13,7 @@ import tomllib
 import uuid
 
 ROOT = pathlib.Path(__file__).parents[2]
-FEATURES = ["--no-default-features", "--features", "io,full"]
+FEATURES = ["--no-default-features", "--features", "full"]
 PLATFORM = "x86_64-unknown-linux-gnu"
 REGISTRY = "registry+https://github.com/rust-lang/crates.io-index"
 

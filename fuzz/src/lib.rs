@@ -25,10 +25,10 @@ pub use row::row;
 pub use source_offset::source_offset;
 pub use stream::stream;
 
+use change_events::outbox::{EventContext, EventRouter, EventRouterOptions, OutboxTable, RouteContext};
 use connect_data::NameAdjustment;
 use connect_data::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
 use connect_data::converter::Converters;
-use outboxd::internals::outbox::{EventContext, EventRouter, EventRouterOptions, OutboxTable, RouteContext};
 use pg_replication::pgoutput::{Column, Relation, ReplicaIdentity};
 use pg_replication::wal::Oid;
 

@@ -1,7 +1,7 @@
 use std::sync::LazyLock;
 
 use super::{NOW, Options, lookup, router};
-use outboxd::internals::outbox::{Encoder, MessageOutbox, MessagePrefixes, check_topic_name};
+use change_events::outbox::{Encoder, MessageOutbox, MessagePrefixes, check_topic_name};
 
 const OPTIONS: Options = &[
     ("value.converter", "org.apache.kafka.connect.json.JsonConverter"),

@@ -1,4 +1,4 @@
-use outboxd::internals::source_offset::OffsetMap;
+use change_events::source_offset::OffsetMap;
 
 pub fn offset_map(bytes: &[u8]) {
     if let Ok(map) = OffsetMap::parse(bytes) {

@@ -1,7 +1,7 @@
 use std::sync::LazyLock;
 
 use super::{NOW, Options, table};
-use outboxd::internals::outbox::{Encoder, OutboxTable, check_topic_name};
+use change_events::outbox::{Encoder, OutboxTable, check_topic_name};
 use pg_replication::pgoutput::{ColumnValue, Tuple};
 
 const JSON: (&str, &str) = ("value.converter", "org.apache.kafka.connect.json.JsonConverter");

@@ -1,4 +1,4 @@
-use outboxd::internals::source_offset::{SentBefore, SourceOffset};
+use change_events::source_offset::{SentBefore, SourceOffset};
 
 pub fn source_offset(bytes: &[u8]) {
     if let Ok(offset) = SourceOffset::parse(bytes) {

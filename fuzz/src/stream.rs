@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use super::{NOW, description, router};
-use outboxd::internals::outbox::{Encoder, OutboxTable, check_topic_name};
+use change_events::outbox::{Encoder, OutboxTable, check_topic_name};
 use pg_replication::pgoutput::{self, Message, RelationCache};
 use pg_replication::replication::{ReplicationMessage, decode};
 use pg_replication::transaction::Assembler;

@@ -23,5 +23,5 @@ pub(crate) use catalog::{Doubt, Leaf, captured_archive, doubts, leaves};
 pub(crate) use horizon::Horizon;
 pub(crate) use options::{ArchiveFormat, ArchiveTo, CleanupOptions, Partitions};
 pub(crate) use pace::Busy;
-pub(crate) use partitions::{Event, Left, Manager, Partman, Tree};
+pub(crate) use partitions::{Event, Manager, Partman, SkipReason, Tree};
 pub(crate) use pass::{Count, Pass, PassError};

@@ -203,7 +203,7 @@ pub(super) struct VerifyArgs {
     pub(super) json: bool,
 }
 
-/// How many rows are looked at.
+/// Share of the rows that are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sample {
     /// So many of 2^32.

@@ -73,11 +73,11 @@ pub fn relay_parts(sources: &Sources) -> Result<RelayParts, Exit> {
 
 /// Prints a message to standard error; a closed one is no reason to fail.
 fn print_message(text: &str) {
-    talk(&format!("{text}\n"));
+    print_text(&format!("{text}\n"));
 }
 
 /// Prints a message without ending the line.
-fn talk(text: &str) {
+fn print_text(text: &str) {
     use std::io::Write as _;
     drop(write!(std::io::stderr(), "{text}"));
 }

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_none_of_what_was_said_before() {
+    fn an_unreadable_value_hides_the_one_before() {
         let config = load(&["slot.name=a", "slot.name=${env:NOPE}", "name=${env:NOPE}", "name=b"]);
         assert_eq!(config.unread, [("slot.name".to_owned(), "-X".to_owned())]);
         assert!(config.settings.iter().any(|setting| setting.key == "name" && setting.shown == "b"));

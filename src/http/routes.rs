@@ -41,7 +41,7 @@ pub(super) struct Shown {
 impl Shown {
     /// Remembers how it is now.
     pub(super) fn remember(&self) {
-        self.history().take(&self.status.snapshot(), self.metrics.topics(), Instant::now());
+        self.history().sample(&self.status.snapshot(), self.metrics.topics(), Instant::now());
     }
 
     fn overview(&self) -> Overview {

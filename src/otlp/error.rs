@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_is_no_receiver_of_spans_is_said_to_have_another_port() {
+    fn another_port_is_suggested_only_if_the_server_does_not_receive_spans() {
         let is_about_the_port = |status| {
             let fix = Error::Refused { endpoint: "http://collector".to_owned(), status }.fix();
             fix.is_some_and(|fix| fix.contains("port"))

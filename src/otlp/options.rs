@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_means_the_defaults_of_opentelemetry() {
+    fn without_variables_the_defaults_of_opentelemetry_apply() {
         let options = read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]).unwrap();
         assert_eq!(options.endpoint.to_string(), "http://localhost:4318/v1/traces");
         assert_eq!(options.resource, [("service.name".to_owned(), "outboxd".to_owned())]);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_for_traces_wins() {
+    fn a_variable_for_traces_takes_precedence() {
         let options = read(&[
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://all:4318/base/"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20hunter2, x-tenant = a ,"),

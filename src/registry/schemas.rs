@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_record_says_is_known_once_its_schema_is() {
+    fn a_record_is_decoded_once_its_schema_is_known() {
         let mut schemas = schemas();
         let bytes = b"\0\0\0\0\x07\x04ab";
         assert_eq!(schemas.read(Side::Value, bytes), Ok(Written::Plain(bytes)), "no registry");

@@ -65,7 +65,7 @@ pub(super) enum WalAge {
 
 impl History {
     /// Takes a sample.
-    pub(crate) fn take(&mut self, state: &Snapshot, topics: Vec<TopicCount>, now: Instant) {
+    pub(crate) fn sample(&mut self, state: &Snapshot, topics: Vec<TopicCount>, now: Instant) {
         let before = self.samples.len();
         for TopicCount { topic, events } in topics {
             // What was not there had counted nothing.
@@ -176,7 +176,7 @@ mod tests {
         let mut now = start;
         for n in 0..samples {
             now = start + SAMPLE_INTERVAL * u32::try_from(n).unwrap();
-            history.take(&state(1000 + 500 * n), vec![count("orders", 10 * n)], now);
+            history.sample(&state(1000 + 500 * n), vec![count("orders", 10 * n)], now);
         }
         (history, now)
     }
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(history.samples.len(), SAMPLES_MAX);
         assert_eq!(history.topic("orders").samples.len(), SAMPLES_MAX - 1);
         // A topic that comes late has had nothing before.
-        history.take(&state(1), vec![count("orders", 1), count("late", 50)], now + SAMPLE_INTERVAL);
+        history.sample(&state(1), vec![count("orders", 1), count("late", 50)], now + SAMPLE_INTERVAL);
         let late = history.topic("late").samples;
         assert_eq!((late.len(), late.last()), (SAMPLES_MAX - 1, Some(&10.0)));
     }
@@ -222,7 +222,7 @@ mod tests {
     fn wal_whose_end_is_not_known_has_no_rate() {
         let mut history = History::default();
         let now = Instant::now();
-        (0..5).for_each(|n| history.take(&state(0), Vec::new(), now + SAMPLE_INTERVAL * n));
+        (0..5).for_each(|n| history.sample(&state(0), Vec::new(), now + SAMPLE_INTERVAL * n));
         assert_eq!(history.wal_rate(), None);
     }
 }

@@ -28,7 +28,7 @@ pub enum Error {
     Port(#[source] io::Error),
     /// The shell that keeps the server could not be started, or has left.
     #[error("lost the shell that keeps the throwaway PostgreSQL")]
-    Keeper(#[source] io::Error),
+    ServerShell(#[source] io::Error),
     /// Not installed, and not fetched either.
     #[error("PostgreSQL {major} is not installed and cannot be fetched from Maven Central")]
     Fetch {
@@ -64,7 +64,7 @@ impl Diagnose for Error {
                 "allow https to repo1.maven.org, or name a proxy as https_proxy, or install a server: apt-get install \
                  postgresql-{major}"
             )),
-            Self::Port(_) | Self::Keeper(_) => Diagnosis::transient(Exit::Failed),
+            Self::Port(_) | Self::ServerShell(_) => Diagnosis::transient(Exit::Failed),
             Self::Folder { .. } | Self::Server { .. } => Diagnosis::definite(Exit::Failed),
         }
     }

@@ -19,7 +19,7 @@ const TICK_MS: u128 = 50;
 
 /// A shell that runs the server for us, and that outlives us just long enough to remove it.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct ServerShell {
     process: Child,
     /// `None` once the last order is given.
     orders: Option<ChildStdin>,
@@ -35,7 +35,7 @@ pub(super) enum Order {
     Kill,
 }
 
-impl Keeper {
+impl ServerShell {
     /// Starts the keeper, which owns `folder` from here on.
     pub(super) fn spawn(
         programs: &Path,
@@ -68,7 +68,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for ServerShell {
     fn drop(&mut self) {
         self.orders = None;
         if let Err(error) = self.process.wait() {

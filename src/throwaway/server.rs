@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::account::Account;
 use super::binaries::Binaries;
 use super::cluster::{self, Cluster};
-use super::keeper::{Keeper, Order};
+use super::keeper::{Order, ServerShell};
 use super::{Authentication, Error, Options, StopMode, port};
 use crate::secret::Secret;
 
@@ -22,7 +22,7 @@ const LOG_LINE_COUNT_MAX: usize = 20;
 /// A PostgreSQL of our own, gone with its data when this value is dropped or our process ends.
 #[derive(Debug)]
 pub struct ThrowawayPostgres {
-    keeper: Keeper,
+    keeper: ServerShell,
     folder: PathBuf,
     major: u16,
     port: u16,
@@ -131,8 +131,8 @@ impl ThrowawayPostgres {
         let cluster = Cluster::new(folder.path(), account);
         let arguments = cluster.prepare(&options.authentication)?;
         let port = port::unused_port().map_err(Error::Port)?;
-        let keeper = Keeper::spawn(&binaries.folder, folder.path(), account, &arguments);
-        let keeper = keeper.map_err(Error::Keeper)?;
+        let keeper = ServerShell::spawn(&binaries.folder, folder.path(), account, &arguments);
+        let keeper = keeper.map_err(Error::ServerShell)?;
         let password = match &options.authentication {
             Authentication::Trust => None,
             Authentication::ScramSha256(password) => Some(password.clone()),
@@ -144,7 +144,7 @@ impl ThrowawayPostgres {
     }
 
     fn order(&mut self, order: Order, doing: &'static str) -> Result<(), Error> {
-        if self.keeper.give(order).map_err(Error::Keeper)? {
+        if self.keeper.give(order).map_err(Error::ServerShell)? {
             return Ok(());
         }
         Err(Error::Server { doing, log: last_lines(&self.log()?) })

@@ -2,12 +2,12 @@
 //! that is made of them has a limit too.
 
 use allocation_counter::measure;
+use change_events::outbox::{
+    Encoder, EventContext, EventRouter, EventRouterOptions, MessagePrefixes, RouteContext,
+};
 use connect_data::NameAdjustment;
 use connect_data::column::{ColumnDescription, ColumnOptions, ColumnRules, TypeKind};
 use connect_data::converter::Converters;
-use outboxd::internals::outbox::{
-    Encoder, EventContext, EventRouter, EventRouterOptions, MessagePrefixes, RouteContext,
-};
 use pg_replication::pgoutput::{Column, ColumnValue, Relation, ReplicaIdentity, Tuple};
 use pg_replication::wal::Oid;
 use pg_replication::wire::{BackendMessage, Frame};

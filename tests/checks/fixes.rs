@@ -99,7 +99,7 @@ fn other() -> &'static str {
 
 fn printed_fixes(files: &[File]) -> BTreeSet<Fix> {
     let is_product = |path: &str| {
-        path.starts_with("src/")
+        (path.starts_with("src/") || path.starts_with("crates/change-events/"))
             && path.ends_with(".rs")
             && !["/tests", "/cases", "/simulation"].iter().any(|part| path.contains(part))
     };

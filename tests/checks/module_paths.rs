@@ -7,8 +7,12 @@ use super::tidy::{File, repository};
 const DOCUMENTS: [&str; 2] = ["docs/ARCHITECTURE.md", "CONTRIBUTING.md"];
 
 /// Folders of sources, and the module that each is the root of; empty for the crate itself.
-const ROOTS: [(&str, &str); 3] =
-    [("src/", ""), ("crates/connect-data/src/", "connect::"), ("crates/pg-replication/src/", "")];
+const ROOTS: [(&str, &str); 4] = [
+    ("src/", ""),
+    ("crates/change-events/src/", ""),
+    ("crates/connect-data/src/", "connect::"),
+    ("crates/pg-replication/src/", ""),
+];
 
 #[test]
 fn documents_name_modules_by_their_paths() {

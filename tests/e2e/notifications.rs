@@ -45,7 +45,7 @@ fn constant(post: &Post, db: &Outbox) -> Value {
     json(&format!("{constant}}}").replace(db.name(), "srv"))
 }
 
-/// Parses JSON. Debezium has the members of `additionalData` in another order at each start; a test of `src/signal`
+/// Parses JSON. Debezium has the members of `additionalData` in another order at each start; a test of `crates/change-events/src/signal`
 /// covers the other members.
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use outboxd::internals::source_offset::{MessageType, OffsetKey, OffsetMap, SourceOffset};
+use change_events::source_offset::{MessageType, OffsetKey, OffsetMap, SourceOffset};
 use pg_replication::wal::Lsn;
 use rdkafka::producer::BaseRecord;
 use serde_json::json;

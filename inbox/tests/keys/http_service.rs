@@ -105,7 +105,7 @@ async fn the_keys_of_callers_are_kept_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_comes_while_the_first_one_is_at_work_is_asked_to_come_again() {
+async fn a_repeat_during_the_first_request_is_asked_to_retry() {
     let shop = Shop::open().await;
     let service = shop.start();
     let body = r#"{"customer_id": 7, "amount": 3, "fail": "slow"}"#;

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn two_who_write_to_one_file_do_not_cut_each_others_rows() {
+    fn two_writers_of_one_file_do_not_cut_rows() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("outbox.ndjson");
         let (one, other) = (Lines::open(&path).unwrap(), Lines::open(&path).unwrap());

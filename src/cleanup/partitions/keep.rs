@@ -19,7 +19,7 @@ const FETCH_BYTES: usize = 4 << 20;
 
 /// Result of archiving.
 #[derive(Debug)]
-pub(super) enum Kept {
+pub(super) enum ArchiveOutcome {
     /// All rows are in it: in this file, if it is one.
     Whole(Option<PathBuf>),
     /// Given up, because another session waits for the partition.
@@ -52,7 +52,7 @@ impl Portion {
 
 impl Pass<'_> {
     /// Copies the rows to the archive.
-    pub(super) async fn keep_partition(&self, partition: &Partition) -> Result<Kept, PassError> {
+    pub(super) async fn keep_partition(&self, partition: &Partition) -> Result<ArchiveOutcome, PassError> {
         match &self.options.archive {
             Some(to) if self.options.partitions == Partitions::Drop => match to {
                 ArchiveTo::Table(_) => {
@@ -61,13 +61,13 @@ impl Pass<'_> {
                 }
                 ArchiveTo::Folder(folder) => self.keep_in_file(partition, folder).await,
             },
-            _ => Ok(Kept::Whole(None)),
+            _ => Ok(ArchiveOutcome::Whole(None)),
         }
     }
 
     /// Copies the rows into a table, a few pages at a time. The partition cannot be altered meanwhile: a
     /// column that is missing is one that the archive lacks.
-    async fn keep_in_table(&self, partition: &Partition, table: &str) -> Result<Kept, PassError> {
+    async fn keep_in_table(&self, partition: &Partition, table: &str) -> Result<ArchiveOutcome, PassError> {
         const DOING: &str = "moving a partition into the archive";
         let columns: Vec<_> =
             column_names(self.sql, partition.oid).await?.iter().map(|name| escape_identifier(name)).collect();
@@ -89,16 +89,16 @@ impl Pass<'_> {
                 kept => kept?,
             }
             if self.is_awaited(partition).await? {
-                return Ok(Kept::Awaited);
+                return Ok(ArchiveOutcome::Awaited);
             }
             from = to;
         }
-        Ok(Kept::Whole(None))
+        Ok(ArchiveOutcome::Whole(None))
     }
 
     /// Writes the rows to a file, a portion at a time: between two of them it checks whether another session
     /// waits.
-    async fn keep_in_file(&self, partition: &Partition, folder: &Path) -> Result<Kept, PassError> {
+    async fn keep_in_file(&self, partition: &Partition, folder: &Path) -> Result<ArchiveOutcome, PassError> {
         const DOING: &str = "archiving a partition";
         let get = |error| Error::sql(DOING, error);
         let (folder, name) = (folder.to_owned(), self.file_name(partition).await?);
@@ -118,11 +118,11 @@ impl Pass<'_> {
             file = aside(move || file.keep(&lines)).await?;
             if self.is_awaited(partition).await? {
                 aside(move || file.give_up()).await?;
-                return Ok(Kept::Awaited);
+                return Ok(ArchiveOutcome::Awaited);
             }
         }
         self.sql.execute(DOING, "close kept").await?;
-        Ok(Kept::Whole(Some(aside(move || file.finish()).await?)))
+        Ok(ArchiveOutcome::Whole(Some(aside(move || file.finish()).await?)))
     }
 
     /// Returns where the rows of a partition are that is gone. If no Parquet file can be made now, it is

@@ -5,7 +5,7 @@ use std::time::Duration;
 use postgres_protocol::escape::escape_identifier;
 
 use super::pattern::Coming;
-use super::take::{Left, SLOW, is_of_the_connection};
+use super::take::{SLOW, SkipReason, is_of_the_connection};
 use super::tend::Event;
 use super::tree::Tree;
 use crate::cleanup::pass::YIELDED;
@@ -136,7 +136,7 @@ fn unmade(state: &str, text: &str, default: Option<&str>) -> Option<String> {
              on {default} that excludes them makes the search unnecessary",
             LOOK_MAX.as_millis()
         )),
-        (SLOW, None) => Some(Left::Slow.to_string()),
+        (SLOW, None) => Some(SkipReason::Slow.to_string()),
         (state, _) if YIELDED.contains(&state) => Some("another session has locked the outbox".to_owned()),
         // It is there, rows of its range are in the default partition, the role does not own the outbox.
         _ => Some(text.to_owned()),

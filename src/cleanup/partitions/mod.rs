@@ -21,6 +21,6 @@ mod tend;
 mod tree;
 
 pub(crate) use partman::{Manager, Partman};
-pub(crate) use take::Left;
+pub(crate) use take::SkipReason;
 pub(crate) use tend::Event;
 pub(crate) use tree::Tree;

@@ -3,7 +3,7 @@
 use postgres_protocol::escape::escape_literal;
 use tokio_util::sync::CancellationToken;
 
-use super::keep::Kept;
+use super::keep::ArchiveOutcome;
 use super::moment::{DEADLOCK_SHARE, limit};
 use super::tree::{Partition, Tree};
 use crate::cleanup::options::Partitions;
@@ -19,16 +19,16 @@ const CONNECTION: [&str; 2] = ["08", "57P"];
 
 /// Result for a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum Removal {
     /// Removed, with this number of rows. The file has them, if there is one.
-    Gone { rows: u64, file: Option<String> },
-    /// Left.
-    Left(Left),
+    Removed { rows: u64, file: Option<String> },
+    /// Not removed, for this reason.
+    Skipped(SkipReason),
 }
 
-/// Reasons why a partition stays.
+/// Reasons why a partition is not removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Left {
+pub(crate) enum SkipReason {
     #[error("it has rows that are not proven to be sent, or that must be kept")]
     Unproven,
     #[error("another session has locked it, or the outbox")]
@@ -61,22 +61,22 @@ impl Pass<'_> {
         tree: &Tree,
         partition: &Partition,
         stop: &CancellationToken,
-    ) -> Result<Taken, PassError> {
+    ) -> Result<Removal, PassError> {
         if stop.is_cancelled() || !self.may_go_on(stop).await? {
-            return Ok(Taken::Left(Left::Busy));
+            return Ok(Removal::Skipped(SkipReason::Busy));
         }
         // Most that stay are known without a lock, and before a transaction that would have to end.
         match self.has_unproven(partition).await {
             Ok(false) => {}
-            Ok(true) => return Ok(Taken::Left(Left::Unproven)),
-            Err(error) => return Ok(Taken::Left(left(error)?)),
+            Ok(true) => return Ok(Removal::Skipped(SkipReason::Unproven)),
+            Err(error) => return Ok(Removal::Skipped(left(error)?)),
         }
         let taken = match self.prove_and_take(tree, partition, stop).await {
             Ok(taken) => taken,
-            Err(PassError::Postgres(error)) => Taken::Left(left(error)?),
+            Err(PassError::Postgres(error)) => Removal::Skipped(left(error)?),
             Err(error) => return Err(error),
         };
-        if matches!(taken, Taken::Left(_)) {
+        if matches!(taken, Removal::Skipped(_)) {
             self.sql.execute("leaving a partition as it is", "rollback").await?;
         }
         Ok(taken)
@@ -87,7 +87,7 @@ impl Pass<'_> {
         tree: &Tree,
         partition: &Partition,
         stop: &CancellationToken,
-    ) -> Result<Taken, PassError> {
+    ) -> Result<Removal, PassError> {
         const DOING: &str = "locking a partition against writers";
         let quoted = partition.quoted();
         // A snapshot of each statement's own; an error, and not fewer rows, where a policy hides some.
@@ -98,26 +98,28 @@ impl Pass<'_> {
         );
         self.sql.execute(DOING, &begin).await?;
         if !self.is_still(tree, partition).await? {
-            return Ok(Taken::Left(Left::Changed));
+            return Ok(Removal::Skipped(SkipReason::Changed));
         }
-        let Some(rows) = self.proven(partition).await? else { return Ok(Taken::Left(Left::Unproven)) };
+        let Some(rows) = self.proven(partition).await? else {
+            return Ok(Removal::Skipped(SkipReason::Unproven));
+        };
         let archives = self.options.partitions == Partitions::Drop && self.options.archive.is_some();
         // What is archived and then stays is archived again.
         if archives && !self.has_moment(tree, partition).await? {
-            return Ok(Taken::Left(Left::Busy));
+            return Ok(Removal::Skipped(SkipReason::Busy));
         }
-        let Kept::Whole(file) = self.keep_partition(partition).await? else {
-            return Ok(Taken::Left(Left::Busy));
+        let ArchiveOutcome::Whole(file) = self.keep_partition(partition).await? else {
+            return Ok(Removal::Skipped(SkipReason::Busy));
         };
         if !self.remove(tree, partition).await? {
-            return Ok(Taken::Left(Left::Busy));
+            return Ok(Removal::Skipped(SkipReason::Busy));
         }
         self.sql.execute("taking a partition away", "commit").await?;
         let file = match file {
             Some(file) => Some(self.settle(file, stop).await.display().to_string()),
             None => None,
         };
-        Ok(Taken::Gone { rows, file })
+        Ok(Removal::Removed { rows, file })
     }
 
     /// Returns whether the name is still that partition's.
@@ -157,15 +159,15 @@ impl Pass<'_> {
 }
 
 /// Returns what a refusal means for the partition; the others are not concerned.
-fn left(error: Error) -> Result<Left, Error> {
+fn left(error: Error) -> Result<SkipReason, Error> {
     let text = crate::error::chain(&error);
     match error.sqlstate() {
         None => Err(error),
         Some(state) if is_of_the_connection(state) => Err(error),
-        Some(SLOW) => Ok(Left::Slow),
-        Some(state) if YIELDED.contains(&state) => Ok(Left::Busy),
-        Some(FORBIDDEN) => Ok(Left::Forbidden(text)),
-        Some(_) => Ok(Left::Refused(text)),
+        Some(SLOW) => Ok(SkipReason::Slow),
+        Some(state) if YIELDED.contains(&state) => Ok(SkipReason::Busy),
+        Some(FORBIDDEN) => Ok(SkipReason::Forbidden(text)),
+        Some(_) => Ok(SkipReason::Refused(text)),
     }
 }
 

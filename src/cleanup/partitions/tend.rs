@@ -3,7 +3,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::pattern::Irregular;
-use super::take::{Left, Taken};
+use super::take::{Removal, SkipReason};
 use super::tree::Tree;
 use crate::cleanup::options::Partitions;
 use crate::cleanup::pass::{Pass, PassError};
@@ -19,8 +19,8 @@ pub(crate) enum Event {
     Irregular(Irregular),
     /// Removed, with this number of rows, which are in the file if there is one.
     Gone { name: String, rows: u64, file: Option<String> },
-    /// Left.
-    Left(String, Left),
+    /// Not removed, for this reason.
+    Skipped(String, SkipReason),
 }
 
 impl Pass<'_> {
@@ -39,14 +39,14 @@ impl Pass<'_> {
         for partition in tree.over(self.options.partitions_ahead, 0) {
             let detaches = self.options.partitions == Partitions::Detach;
             let taken = if detaches && is_captured(&partition.schema, &partition.plain_name) {
-                Taken::Left(Left::Captured)
+                Removal::Skipped(SkipReason::Captured)
             } else {
                 self.take_partition(tree, partition, stop).await?
             };
             let name = partition.name();
             tell(match taken {
-                Taken::Gone { rows, file } => Event::Gone { name, rows, file },
-                Taken::Left(left) => Event::Left(name, left),
+                Removal::Removed { rows, file } => Event::Gone { name, rows, file },
+                Removal::Skipped(left) => Event::Skipped(name, left),
             });
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, stderr, stdin};
 
-use crate::cli::{print_message, talk};
+use crate::cli::{print_message, print_text};
 use crate::error::Exit;
 
 /// Answer to the question.
@@ -44,7 +44,7 @@ async fn ask(question: &str, is_yes: impl Fn(&str) -> bool, yes: bool, doing: &s
         ));
         return Answer::No;
     }
-    talk(question);
+    print_text(question);
     let typed = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         stdin().read_line(&mut line).map(|_| line)

@@ -18,7 +18,7 @@ const ABSENT_FOR: Duration = Duration::from_secs(5);
 
 /// Treatment of a record whose schema the registry does not return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Unanswered {
+pub(in crate::cli) enum MissingSchema {
     /// The work ends: nothing may be skipped.
     Fails,
     /// It is not decoded, nor is any other with this schema.
@@ -31,7 +31,7 @@ pub(in crate::cli) enum Unanswered {
 #[derive(Debug)]
 pub(in crate::cli) struct RecordDecoder {
     schemas: Schemas,
-    unanswered: Unanswered,
+    missing_schema: MissingSchema,
     /// Since when something is remembered as absent.
     absent_since: Option<Instant>,
     asking: mpsc::Sender<Question>,
@@ -66,12 +66,12 @@ struct Question {
 /// Does work that reads records on a thread of its own.
 pub(in crate::cli) async fn run<T: Send + 'static>(
     registries: &Registries,
-    unanswered: Unanswered,
+    missing_schema: MissingSchema,
     work: impl FnOnce(RecordDecoder) -> T + Send + 'static,
 ) -> Result<T, JoinError> {
     let (asking, mut questions) = mpsc::channel::<Question>(QUESTIONS_MAX);
     let schemas = Schemas::new(registries);
-    let decoder = RecordDecoder { schemas, unanswered, absent_since: None, asking };
+    let decoder = RecordDecoder { schemas, missing_schema, absent_since: None, asking };
     let mut working = spawn_blocking(move || work(decoder));
     loop {
         tokio::select! {
@@ -93,7 +93,7 @@ impl RecordDecoder {
         side: Side,
         bytes: &'b [u8],
     ) -> Result<Written<'b>, DecodingError> {
-        if self.unanswered == Unanswered::UnreadForNow
+        if self.missing_schema == MissingSchema::UnreadForNow
             && self.absent_since.is_some_and(|since| since.elapsed() >= ABSENT_FOR)
         {
             self.schemas.forget_absent();
@@ -111,7 +111,7 @@ impl RecordDecoder {
                         continue;
                     }
                 }
-                Err(DecodingError::Registry(error)) if self.unanswered != Unanswered::Fails => {
+                Err(DecodingError::Registry(error)) if self.missing_schema != MissingSchema::Fails => {
                     self.schemas.give_up(side, id, in_one_line(&error));
                 }
                 Err(error) => return Err(error),

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::waiting::telling;
-use crate::cli::{print_message, talk};
+use super::waiting::reporting_waits;
+use crate::cli::{print_message, print_text};
 use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::postgres::{self, ServerOptions, Sql};
 
@@ -133,9 +133,9 @@ pub(in crate::cli) struct Database<'s> {
 
 /// Steps of a command: each is shown before it is done, and recorded after that.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct Doing(Vec<Step>);
+pub(in crate::cli) struct CompletedSteps(Vec<Step>);
 
-impl Doing {
+impl CompletedSteps {
     /// Runs a statement. What is done already is skipped.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl Doing {
         let statement = step.clone();
         let work = async {
             let work = database.sql.execute(&statement.what, &statement.sql);
-            let outcome = telling(database.sql, database.server, &statement.what, work).await;
+            let outcome = reporting_waits(database.sql, database.server, &statement.what, work).await;
             outcome.map_err(|source| failed(database, std::slice::from_ref(&statement), source))
         };
         self.carry_out(step, work).await
@@ -162,7 +162,7 @@ impl Doing {
         if step.done {
             return Ok(T::default());
         }
-        talk(&shown(std::slice::from_ref(&step)));
+        print_text(&shown(std::slice::from_ref(&step)));
         let outcome = work.await?;
         self.0.push(step.unless(true));
         Ok(outcome)
@@ -182,7 +182,7 @@ pub(in crate::cli) async fn apply(database: Database<'_>, steps: &[Step]) -> Res
     while let Some((step, others)) = remaining.split_first() {
         if !step.done {
             let work = database.sql.execute(&step.what, &step.sql);
-            let outcome = telling(database.sql, database.server, &step.what, work).await;
+            let outcome = reporting_waits(database.sql, database.server, &step.what, work).await;
             outcome.map_err(|source| failed(database, remaining, source))?;
             print_message(&format!("made {}", step.what));
         }

@@ -80,7 +80,7 @@ impl Drop for Waiting {
 }
 
 /// Does the work of a session, and prints the transactions it waits for when it lasts.
-pub(in crate::cli) async fn telling<T>(
+pub(in crate::cli) async fn reporting_waits<T>(
     sql: &Sql,
     server: &ServerOptions,
     doing: &str,

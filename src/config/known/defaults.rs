@@ -86,7 +86,7 @@ mod tests {
         [("transforms", "mine"), ("transforms.mine.type", "io.debezium.transforms.outbox.EventRouter")];
 
     #[test]
-    fn what_is_said_is_no_default_and_others_follow_what_is_said() {
+    fn keys_that_are_set_have_no_default_and_other_defaults_follow_them() {
         let [list, class] = ROUTER;
         let exactly_once = ("outboxd.delivery.guarantee", "exactly_once");
         let [required, requested] = ["Required", "requested"].map(|value| ("exactly.once.support", value));

@@ -193,7 +193,7 @@ mod tests {
         status.slot(report, Some(text.to_owned()));
         let state = status.snapshot();
         let mut history = History::default();
-        history.take(&state, metrics.topics(), now);
+        history.sample(&state, metrics.topics(), now);
         page(&Overview::new(&state, &metrics, &history, now, SystemTime::now()))
     }
 

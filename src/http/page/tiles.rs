@@ -72,7 +72,7 @@ mod tests {
         let mut history = History::default();
         for (server, at) in [(1, begin), (100_001, end)] {
             status.tick(Progress { server: Lsn::new(server), ..Progress::default() }, at);
-            history.take(&status.snapshot(), Vec::new(), at);
+            history.sample(&status.snapshot(), Vec::new(), at);
         }
         let (safe_wal_bytes, danger) = (Some(36_000_000), SlotDanger::None);
         status.slot(SlotReport { retained_bytes: 1, safe_wal_bytes, wal_status: None, danger }, None);

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_nothing_was_gathered_for_says_nothing() {
+    fn reports_of_unknown_partitions_release_nothing() {
         let mut accumulator = Accumulator::default();
         accumulator.push(&record(0), 0, Ticket(0));
         release(&mut accumulator);

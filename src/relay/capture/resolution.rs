@@ -1,8 +1,8 @@
 //! Verdict on the rows of a relation, from what the catalog has of it. `resolver` runs the queries.
 
 use super::captured::{
-    CaptureError, CapturedTable, NotCaptured, NotSent, Noted, Rules, Since, Verdict, excluded_by_predicate,
-    renamed,
+    CaptureError, CapturedTable, NotCaptured, NotSent, Noted, PresentTable, Rules, Verdict,
+    excluded_by_predicate, renamed,
 };
 use super::route::Bound;
 use super::table::Table;
@@ -92,9 +92,9 @@ impl Resolution<'_> {
         bound.map(Table::Captured).map_err(|source| {
             let columns = &description.columns;
             let today = relation_from(table.root(), &table.schema, &table.name, columns);
-            let mended = route.bind(&today, columns).is_ok();
-            let since = if mended { Since::Mended } else { Since::Altered };
-            CaptureError::Unusable { table: table.full_name(), since, source }.into()
+            let is_usable = route.bind(&today, columns).is_ok();
+            let present = if is_usable { PresentTable::Usable } else { PresentTable::Unusable };
+            CaptureError::Unusable { table: table.full_name(), present, source }.into()
         })
     }
 

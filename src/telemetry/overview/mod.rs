@@ -116,7 +116,7 @@ mod tests {
         metrics.topic_tally().add("orders", 3);
         let state = Status::new(Limits::default(), now).snapshot();
         let mut history = History::default();
-        history.take(&state, metrics.topics(), now);
+        history.sample(&state, metrics.topics(), now);
         let mut seen = Overview::new(&state, &metrics, &history, now, SystemTime::now());
         for runway in [
             Runway::NotAsked,

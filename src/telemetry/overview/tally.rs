@@ -204,7 +204,7 @@ mod tests {
         names.iter().for_each(|name| tally.add(name, 1));
         // 1.1 events of each topic in a minute: 5.5 a second.
         for minutes in [0, 10] {
-            history.take(&status.snapshot(), metrics.topics(), start + Duration::from_secs(60) * minutes);
+            history.sample(&status.snapshot(), metrics.topics(), start + Duration::from_secs(60) * minutes);
             names.iter().for_each(|name| tally.add(name, 11));
         }
         let all = Events::new(&status.snapshot(), &metrics, &history, SystemTime::now());

@@ -275,7 +275,7 @@ fn the_lag_is_watched_while_the_relay_comes_and_goes() {
 }
 
 #[test]
-fn who_is_asked_on_a_terminal_must_type_the_name() {
+fn a_prompt_on_a_terminal_needs_the_name() {
     let db = Outbox::create(postgres15());
     let folder = Watcher::new("outboxd-commands-");
     let file = folder.folder().join("outbox.json").display().to_string();

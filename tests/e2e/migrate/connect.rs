@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use outboxd::internals::source_offset::{OffsetKey, OffsetMap, SourceOffset};
+use change_events::source_offset::{OffsetKey, OffsetMap, SourceOffset};
 use pg_replication::wal::PgTimestamp;
 use serde_json::Value;
 

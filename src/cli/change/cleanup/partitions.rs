@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Row;
 use super::error::CleanupError;
-use crate::cleanup::{CleanupOptions, Event, Left, Partitions, Pass, Tree};
+use crate::cleanup::{CleanupOptions, Event, Partitions, Pass, SkipReason, Tree};
 use crate::postgres::{Error, Sql, TableFacts};
 use crate::relay::{RelayParts, is_captured};
 
@@ -125,7 +125,7 @@ pub(super) fn would_take(parts: &RelayParts, trees: &[Tree], rows: &[Row]) -> Ve
         if options.partitions == Partitions::Detach
             && is_captured(parts, partition.schema(), partition.table())
         {
-            return Some(left(name, &Left::Captured));
+            return Some(left(name, &SkipReason::Captured));
         }
         let sent = u64::try_from(count.sent).ok();
         let goes = count.young == 0 && count.unproven == 0;
@@ -160,11 +160,11 @@ fn step(options: &CleanupOptions, tree: &Tree, event: Event) -> Step {
             let action = if options.partitions == Partitions::Detach { "detached" } else { "dropped" };
             Step { rows: Some(rows), file, ..Step::new(action, name) }
         }
-        Event::Left(name, reason) => left(name, &reason),
+        Event::Skipped(name, reason) => left(name, &reason),
     }
 }
 
-fn left(name: String, reason: &Left) -> Step {
+fn left(name: String, reason: &SkipReason) -> Step {
     Step { reason: Some(reason.to_string()), ..Step::new("left", name) }
 }
 

@@ -50,7 +50,7 @@ pub(super) struct SourceArgs {
     pub(super) state_topic: String,
 }
 
-/// Which letters.
+/// Filters of dead letters.
 #[derive(Debug, Default, Args)]
 pub(super) struct FilterArgs {
     /// Only these: OFFSET, or PARTITION:OFFSET where the topic has several partitions
@@ -108,7 +108,7 @@ pub(super) struct ShowArgs {
     pub(super) json: bool,
 }
 
-/// How a run that settles letters tells what it does.
+/// Log and limits of a run that settles dead letters.
 #[derive(Debug, Args)]
 pub(super) struct AuditArgs {
     /// Log one line per dead letter as json or text; by default json in a pipe, and only a progress bar on a terminal

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_held_back_and_says_why() {
+    fn dead_letters_that_cannot_be_sent_are_held_back_with_the_reason() {
         let base = || letter(0, "", Some(1));
         for (letter, to, hold) in [
             (base(), None, None),

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_debezium_takes_anyway_is_not_said() {
+    fn defaults_of_debezium_are_not_written() {
         let columns = ["id", "aggregatetype", "aggregateid", "type", "payload"];
         let columns = columns.map(|column| (column.to_owned(), "text".to_owned()));
         let shape = Shape::of("outbox", &columns, None).unwrap();

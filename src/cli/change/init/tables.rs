@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_configuration_says_what_must_be_said() {
+    fn the_written_configuration_has_the_necessary_keys() {
         let include = ["public.orders".to_owned(), "public.lines".to_owned()];
         let said = settings("Shop DB", &include, false);
         let value = |key: &str| said.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str());

@@ -29,7 +29,7 @@ pub(super) enum MigrateCommand {
     Rollback(RollbackArgs),
 }
 
-/// What is taken over from.
+/// Source of a migration.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum From<'a> {
     Poller,
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_say_what_is_taken_over_from() {
+    fn commands_name_the_source_of_a_migration() {
         let config = || ConfigArgs { config: vec!["o.json".into()], set: Vec::new() };
         let poller = || TargetArgs {
             config: config(),

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::args::From;
 use crate::cli::shell::ask::Answer;
-use crate::cli::shell::steps::Doing;
+use crate::cli::shell::steps::CompletedSteps;
 use crate::cli::{print, print_message};
 use crate::error::Exit;
 
@@ -21,11 +21,16 @@ pub(super) struct Outcome<'a> {
     /// Next command, and the one that undoes this one.
     pub(super) next: Option<String>,
     pub(super) undo: Option<String>,
-    pub(super) doing: Doing,
+    pub(super) doing: CompletedSteps,
 }
 
 impl<'a> Outcome<'a> {
-    pub(super) fn new(command: &'static str, from: From<'a>, name: impl Into<String>, doing: Doing) -> Self {
+    pub(super) fn new(
+        command: &'static str,
+        from: From<'a>,
+        name: impl Into<String>,
+        doing: CompletedSteps,
+    ) -> Self {
         let name = name.into();
         Self { command, from, name, done: true, said: None, next: None, undo: None, doing }
     }

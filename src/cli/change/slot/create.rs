@@ -5,7 +5,7 @@ use serde_json::json;
 use super::Target;
 use super::args::TargetArgs;
 use super::error::SlotError;
-use crate::cli::shell::waiting::telling;
+use crate::cli::shell::waiting::reporting_waits;
 use crate::cli::{print, print_message};
 use crate::error::Exit;
 use crate::postgres::Error;
@@ -29,7 +29,7 @@ pub(super) async fn create(args: &TargetArgs) -> Result<Exit, SlotError> {
     }
     options.slot.check_failover(&sql.server().await?)?;
     let text = if options.slot.failover { CREATE_FAILOVER } else { CREATE };
-    let rows = telling(&sql, &options.server, DOING, sql.query(DOING, text, &[&name])).await?;
+    let rows = reporting_waits(&sql, &options.server, DOING, sql.query(DOING, text, &[&name])).await?;
     let row = rows.first().ok_or(Error::Unexpected { message: "empty answer".to_owned(), doing: DOING })?;
     let at: String = row.try_get(0).map_err(|error| Error::sql(DOING, error))?;
     if args.json {

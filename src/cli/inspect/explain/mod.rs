@@ -6,7 +6,7 @@
 
 mod args;
 mod error;
-mod not_told;
+mod missing_facts;
 mod position;
 mod records;
 mod report;
@@ -32,7 +32,7 @@ use wanted::Wanted;
 
 use crate::cli::run::assemble::assemble;
 use crate::cli::shell::decoding;
-use crate::cli::shell::decoding::Unanswered;
+use crate::cli::shell::decoding::MissingSchema;
 use crate::cli::shell::progress::Progress;
 use crate::cli::{asynchronously, fail, print};
 use crate::error::Exit;
@@ -75,7 +75,7 @@ async fn report(
     let (options, bar) = (parts.kafka.clone(), progress.clone());
     let (given, guessed) = (args.since, since::guess(&wanted, &database.rows));
     let (searched, sought, named) = (topics.clone(), wanted.clone(), !args.topics.is_empty());
-    let reading = decoding::run(&parts.registries, Unanswered::Unread, move |mut decoder| {
+    let reading = decoding::run(&parts.registries, MissingSchema::Unread, move |mut decoder| {
         let (dead_letters, rows) = (letters.as_deref(), rows.as_ref());
         let place = Place { options: &options, topics: &searched, named, dead_letters, rows };
         let mut find = |since| Records::find(place, &sought, since, &mut decoder, &bar);

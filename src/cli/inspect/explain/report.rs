@@ -2,7 +2,7 @@
 
 use indicatif::{HumanBytes, HumanCount};
 
-use super::not_told::{NotTold, not_told};
+use super::missing_facts::{MissingFact, missing_facts};
 use super::records::{FoundRecord, RECORDS_MAX, Records};
 use super::rows::FoundRow;
 use super::story::{Passed, Standing, Story};
@@ -54,7 +54,7 @@ pub(super) fn lines(story: &Story) -> String {
     }
     field("slot", slot(story));
     story.groups.iter().take(LINES_MAX).for_each(|passed| field("group", group(passed)));
-    not_told(story).iter().for_each(|missing| field("unknown", self::missing(missing)));
+    missing_facts(story).iter().for_each(|missing| field("unknown", self::missing(missing)));
     lines.push(standing(story));
     lines.into_iter().map(|line| clean(&line) + "\n").collect()
 }
@@ -135,7 +135,7 @@ fn group(passed: &Passed) -> String {
     }
 }
 
-fn missing(NotTold { what, needs, of }: &NotTold) -> String {
+fn missing(MissingFact { what, needs, of }: &MissingFact) -> String {
     format!("{what}: set {needs} {of}")
 }
 

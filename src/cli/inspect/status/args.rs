@@ -8,7 +8,7 @@ use crate::cli::args::ConfigArgs;
 use crate::cli::shell::time::parse_pause;
 use crate::http::{Instance, InvalidInstance};
 
-/// Whom to ask.
+/// Address of a running outboxd.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct InstanceArgs {
     /// Status port of a running outboxd (PORT, HOST:PORT or a URL); default: query PostgreSQL

@@ -55,7 +55,7 @@ const MAKE_ROOM: &str = "set a larger max_slot_wal_keep_size at once: the slot m
 
 /// Looks at one slot.
 #[derive(Debug)]
-pub(in crate::cli) struct SlotLook {
+pub(in crate::cli) struct SlotQuery {
     options: Options,
     sql: Option<Sql>,
     rate: Rate,
@@ -65,7 +65,7 @@ pub(in crate::cli) struct SlotLook {
 #[derive(Debug, Default)]
 struct Rate(Option<(Instant, Lsn)>);
 
-impl SlotLook {
+impl SlotQuery {
     pub(super) fn new(options: Options) -> Self {
         Self { options, sql: None, rate: Rate::default() }
     }

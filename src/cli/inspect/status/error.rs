@@ -15,7 +15,7 @@ pub(in crate::cli) enum StatusError {
     #[error(transparent)]
     Ask(#[from] AskError),
     #[error("no instance is named")]
-    Nobody,
+    NoInstance,
     #[error("there is no replication slot {slot:?}{}", next.as_deref().map(|next| format!(": {next}")).unwrap_or_default())]
     NoSlot {
         slot: String,
@@ -36,7 +36,7 @@ impl Diagnose for StatusError {
             ),
             Self::Ask(AskError::Foreign(..)) => Diagnosis::transient(Exit::Failed)
                 .with_fix("give the address after --http of the outboxd that runs"),
-            Self::Nobody => Diagnosis::config()
+            Self::NoInstance => Diagnosis::config()
                 .with_fix("--http ADDR for a running outboxd, or -c FILE for the slot in PostgreSQL"),
             Self::NoSlot { fix, .. } => Diagnosis::definite(Exit::Precondition)
                 .with_fix(fix.as_deref().unwrap_or("outboxd slot ls -c FILE shows those that there are")),

@@ -5,7 +5,7 @@ use tokio::time;
 
 use super::args::LagArgs;
 use super::error::StatusError;
-use super::look::{Look, Seen};
+use super::look::{Seen, StateQuery};
 use super::text::age;
 use crate::cli::{asynchronously, print, print_message};
 use crate::error::{Diagnose as _, Exit, chain};
@@ -20,7 +20,7 @@ pub(in crate::cli) fn lag(args: &LagArgs) -> Exit {
 /// Prints the lag, repeatedly if it is watched. A server that goes away meanwhile is reported, and queried
 /// again.
 async fn watch(args: &LagArgs) -> Result<(), StatusError> {
-    let mut look = Look::new(&args.whom)?;
+    let mut look = StateQuery::new(&args.whom)?;
     let mut seen = Some(look.once().await?);
     if !args.json {
         print(HEAD);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::args::InstanceArgs;
-use super::direct::{Direct, SlotLook};
+use super::direct::{Direct, SlotQuery};
 use super::error::StatusError;
 use crate::cli::print_message;
 use crate::config::DatabaseConfig;
@@ -25,25 +25,25 @@ pub(in crate::cli) enum Seen {
 
 /// Repeated query of the same source.
 #[derive(Debug)]
-pub(in crate::cli) enum Look {
+pub(in crate::cli) enum StateQuery {
     /// A running outboxd; where it does not answer and a configuration is named, PostgreSQL.
-    Process(Instance, Option<Box<SlotLook>>),
-    Database(Box<SlotLook>),
+    Process(Instance, Option<Box<SlotQuery>>),
+    Database(Box<SlotQuery>),
 }
 
-impl Look {
+impl StateQuery {
     /// Creates it without a request.
     pub(super) fn new(whom: &InstanceArgs) -> Result<Self, StatusError> {
         let sources = whom.config.sources();
         let slot = || {
             let config =
                 DatabaseConfig::load(&sources).map_err(|error| StatusError::Config(Box::new(error)))?;
-            Ok(Box::new(SlotLook::new(config.options)))
+            Ok(Box::new(SlotQuery::new(config.options)))
         };
         match &whom.http {
             Some(instance) if whom.config.is_empty() => Ok(Self::Process(instance.clone(), None)),
             Some(instance) => Ok(Self::Process(instance.clone(), Some(slot()?))),
-            None if sources.is_empty() => Err(StatusError::Nobody),
+            None if sources.is_empty() => Err(StatusError::NoInstance),
             None => slot().map(Self::Database),
         }
     }

@@ -24,7 +24,7 @@ pub(in crate::cli) use error::StatusError;
 pub(in crate::cli) use lag::lag;
 pub(in crate::cli) use text::{age, of_process};
 
-use look::{Look, Seen};
+use look::{Seen, StateQuery};
 
 use crate::error::Exit;
 use crate::telemetry::{Level, Runway};
@@ -37,7 +37,7 @@ const MEASURING: Duration = Duration::from_secs(1);
 /// Runs `outboxd status`.
 pub(in crate::cli) fn status(args: &StatusArgs) -> Exit {
     let outcome = asynchronously(async {
-        let mut look = Look::new(&args.whom)?;
+        let mut look = StateQuery::new(&args.whom)?;
         let mut seen = match look.once().await {
             Err(StatusError::NoSlot { slot, .. }) => {
                 return Err(stop::without_slot(slot, &args.whom.config).await);
@@ -75,7 +75,7 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Exit {
 
 /// Requests the state once, and returns it as one JSON object.
 pub(in crate::cli) async fn report(whom: &InstanceArgs) -> Result<String, StatusError> {
-    Ok(Look::new(whom)?.once().await?.json())
+    Ok(StateQuery::new(whom)?.once().await?.json())
 }
 
 /// Returns 0 as long as events flow, or will: a script need not parse the text.

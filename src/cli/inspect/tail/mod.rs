@@ -19,7 +19,7 @@ use super::explain::{may_be_of, renaming, topics_of};
 use crate::cli::run::assemble::assemble;
 use crate::cli::run::registries;
 use crate::cli::shell::decoding;
-use crate::cli::shell::decoding::Unanswered;
+use crate::cli::shell::decoding::MissingSchema;
 use crate::cli::shell::notice::open_scan;
 use crate::cli::shell::progress::Progress;
 use crate::cli::{asynchronously, print, print_message};
@@ -49,7 +49,7 @@ async fn follow(args: &TailArgs) -> Result<(), TailError> {
     let (mut left, since) = (args.number, args.since);
     let over = Withdrawn(Arc::default());
     let stop = Arc::clone(&over.0);
-    let reading = decoding::run(&registries, Unanswered::UnreadForNow, move |mut decoder| {
+    let reading = decoding::run(&registries, MissingSchema::UnreadForNow, move |mut decoder| {
         let scan = open_scan(&options, &topics, since, &Progress::hidden())?;
         if scan.partitions().is_empty() && router.is_none() {
             return Err(TailError::NoTopic(topics));

@@ -166,7 +166,7 @@ mod tests {
         counted(&metrics);
         let (state, clock) = (status.snapshot(), SystemTime::now());
         let mut history = History::default();
-        history.take(&state, metrics.topics(), now);
+        history.sample(&state, metrics.topics(), now);
         Box::new(Overview::new(&state, &metrics, &history, now, clock))
     }
 

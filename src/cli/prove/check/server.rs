@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standby_is_for_those_who_write_nothing() {
+    fn a_standby_needs_read_only_and_postgresql_16() {
         let standby = |version_num| ServerFacts { in_recovery: true, version_num, ..facts() };
         let outcome = |facts: ServerFacts, read_only| primary(&facts, read_only).outcome;
         assert_eq!(outcome(standby(180_004), false), Failure);

@@ -8,7 +8,7 @@ use super::error::VerifyError;
 use super::rows::TopicList;
 use super::scratch::Spill;
 use crate::cli::shell::decoding;
-use crate::cli::shell::decoding::{RecordDecoder, Unanswered};
+use crate::cli::shell::decoding::{MissingSchema, RecordDecoder};
 use crate::cli::shell::notice::open_scan;
 use crate::cli::shell::progress::Progress;
 use crate::connect::record::VALUE_OMITTED_HEADER;
@@ -73,7 +73,7 @@ impl<F: Finder> RecordReader<F> {
         let _guard = Withdrawn(Arc::clone(&withdrawn));
         let wanted = move || !withdrawn.load(Ordering::Relaxed);
         let reading =
-            decoding::run(registries, Unanswered::Fails, move |decoder| self.read_all(&wanted, decoder));
+            decoding::run(registries, MissingSchema::Fails, move |decoder| self.read_all(&wanted, decoder));
         reading.await.unwrap_or(Err(VerifyError::Aborted))
     }
 

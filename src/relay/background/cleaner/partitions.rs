@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use crate::cleanup::{CleanupOptions, Event, Left, Partitions, Pass, PassError, Tree};
+use crate::cleanup::{CleanupOptions, Event, Partitions, Pass, PassError, SkipReason, Tree};
 use crate::postgres::{Error, Sql, TableFacts};
 use crate::relay::parts::RelayParts;
 use crate::telemetry::Metrics;
@@ -54,7 +54,7 @@ fn report_made(table: &str, event: Event) {
             tracing::warn!(table = partition, reason, "cannot create a partition; retrying");
         }
         Event::Irregular(reason) => tracing::warn!(table, %reason, "no partitions are created"),
-        Event::Gone { .. } | Event::Left(..) => {}
+        Event::Gone { .. } | Event::Skipped(..) => {}
     }
 }
 
@@ -64,19 +64,21 @@ fn report(metrics: &Metrics, event: Event) {
             metrics.partition_taken(rows);
             tracing::info!(table = name, rows, file, "removed a partition: all its rows have been sent");
         }
-        Event::Left(partition, reason @ (Left::Busy | Left::Slow)) => {
+        Event::Skipped(partition, reason @ (SkipReason::Busy | SkipReason::Slow)) => {
             metrics.cleaned(0, 1);
-            if reason == Left::Slow {
+            if reason == SkipReason::Slow {
                 tracing::warn!(table = partition, %reason, "keeping a partition");
             } else {
                 tracing::debug!(table = partition, %reason, "keeping a partition");
             }
         }
         // The most frequent reason: every pass would log it.
-        Event::Left(partition, reason @ Left::Unproven) => {
+        Event::Skipped(partition, reason @ SkipReason::Unproven) => {
             tracing::debug!(table = partition, %reason, "keeping a partition");
         }
-        Event::Left(partition, reason) => tracing::warn!(table = partition, %reason, "keeping a partition"),
+        Event::Skipped(partition, reason) => {
+            tracing::warn!(table = partition, %reason, "keeping a partition")
+        }
         Event::Made(_) | Event::NotMade(..) | Event::Irregular(_) => {}
     }
 }

@@ -16,8 +16,8 @@ pub enum CaptureError {
     Unusable {
         /// `schema.table`, as it was captured.
         table: String,
-        /// Difference between the present table and the stream's description.
-        since: Since,
+        /// Present state of a table whose description in the stream is unusable.
+        present: PresentTable,
         /// Missing column or type.
         #[source]
         source: BindError,
@@ -35,43 +35,47 @@ pub enum CaptureError {
     },
 }
 
-/// Difference between the present table and the stream's description.
+/// Present state of a table whose description in the stream is unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Since {
+pub enum PresentTable {
     /// Today's table would do: these rows were written before it was altered, or the publication does not send all of it.
-    Mended,
+    Usable,
     /// Today's table would not do either.
-    Altered,
+    Unusable,
 }
 
 impl Diagnose for CaptureError {
     fn diagnosis(&self) -> Diagnosis {
         Diagnosis::definite(Exit::Precondition).with_fix(match self {
-            Self::Unusable { table, since, source } => {
+            Self::Unusable { table, present, source } => {
                 let columns = source.fix().map_or_else(String::new, |fix| format!("{fix}\n"));
-                format!("{columns}{}\n{}", since.explained(), pass_by(table))
+                format!("{columns}{}\n{}", present.explained(), exclusion_fix(table))
             }
             Self::Unknown { table, .. } => {
-                format!("to send its rows: add {} to table.include.list\n{}", pattern(table), pass_by(table))
+                format!(
+                    "to send its rows: add {} to table.include.list\n{}",
+                    pattern(table),
+                    exclusion_fix(table)
+                )
             }
         })
     }
 }
 
-impl Since {
+impl PresentTable {
     const fn explained(self) -> &'static str {
         match self {
-            Self::Mended => {
+            Self::Usable => {
                 "the table has this column today: the rows were written before the table was altered, or \
                  the publication leaves the column out (a column list, a generated column). If the rows are \
                  older than the column: until they are sent, name only columns that they have"
             }
-            Self::Altered => "the table was altered: undo that, or name the columns that it has now",
+            Self::Unusable => "the table was altered: undo that, or name the columns that it has now",
         }
     }
 }
 
-fn pass_by(table: &str) -> String {
+fn exclusion_fix(table: &str) -> String {
     format!("to lose these rows on purpose: add {} to table.exclude.list", pattern(table))
 }
 

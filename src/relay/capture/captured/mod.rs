@@ -16,7 +16,7 @@ mod suspicion;
 mod versions;
 
 pub(crate) use error::CaptureError;
-pub(in crate::relay) use error::Since;
+pub(in crate::relay) use error::PresentTable;
 pub(crate) use error::not_in_the_wal;
 pub(in crate::relay) use identity::{CapturedTable, CapturedTables, Noted};
 pub(in crate::relay) use judge::{NotCaptured, Rules, Today, Verdict};

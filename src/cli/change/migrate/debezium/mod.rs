@@ -21,7 +21,7 @@ use crate::cli::run::assemble::assemble;
 use crate::cli::shell::ask::{Answer, confirmed};
 use crate::cli::shell::sql::open;
 use crate::cli::shell::steps;
-use crate::cli::shell::steps::{Doing, Step};
+use crate::cli::shell::steps::{CompletedSteps, Step};
 use crate::cli::shell::waiting::Waiting;
 use crate::cli::{print, print_message};
 use crate::error::Exit;
@@ -154,7 +154,7 @@ pub(super) async fn start(args: &StartArgs, connector: &str) -> Result<Exit, Mig
     let site = Site::look(&args.target, connector).await?;
     site.check().await?;
     site.existing()?;
-    let mut doing = Doing::default();
+    let mut doing = CompletedSteps::default();
     doing.carry_out(site.stop(), site.connector.stop()).await?;
     stopped(&site).await?;
     let name = site.connector.name();
@@ -207,7 +207,7 @@ pub(super) async fn rollback(args: &RollbackArgs, connector: &str) -> Result<Exi
         let anyway = format!("curl -X PUT {}/resume", site.connector);
         return Err(MigrateError::NotEnded { other: "Debezium", anyway });
     }
-    let mut doing = Doing::default();
+    let mut doing = CompletedSteps::default();
     doing.carry_out(site.resume(), site.connector.resume()).await?;
     let name = site.connector.name();
     if last_run == LastRun::Unknown {
@@ -221,7 +221,7 @@ pub(super) async fn rollback(args: &RollbackArgs, connector: &str) -> Result<Exi
 
 pub(super) async fn finish(args: &FinishArgs, connector: &str) -> Result<Exit, MigrateError> {
     let site = Site::look(&args.target, connector).await?;
-    let (name, mut doing) = (site.connector.name(), Doing::default());
+    let (name, mut doing) = (site.connector.name(), CompletedSteps::default());
     let outcome = |doing| Outcome::new("finish", From::Connector(connector), name, doing);
     match site.state.as_deref() {
         None => {

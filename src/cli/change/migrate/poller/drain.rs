@@ -9,7 +9,7 @@ use crate::cli::change::migrate::error::MigrateError;
 use crate::cli::print_message;
 use crate::cli::shell::progress::Progress;
 use crate::cli::shell::sql;
-use crate::cli::shell::steps::{Doing, Step, StepError, failed};
+use crate::cli::shell::steps::{CompletedSteps, Step, StepError, failed};
 use crate::cli::shell::waiting::{Waiting, oldest};
 use crate::postgres::{Error, Sql};
 
@@ -26,7 +26,7 @@ const NO_LOCK: [&str; 2] = ["55P03", "40P01"];
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// Runs the statements of a step in one transaction, and repeats it until it gets its locks.
-pub(super) async fn with_lock(site: &Site, doing: &mut Doing, step: Step) -> Result<(), StepError> {
+pub(super) async fn with_lock(site: &Site, doing: &mut CompletedSteps, step: Step) -> Result<(), StepError> {
     let Step { what, sql, .. } = step.clone();
     let work = async {
         begin_with_lock(site, &what, &sql).await?;

@@ -14,7 +14,7 @@ use crate::cli::change::migrate::outcome::Outcome;
 use crate::cli::print_message;
 use crate::cli::shell::ask::{Answer, confirmed};
 use crate::cli::shell::progress::Progress;
-use crate::cli::shell::steps::Doing;
+use crate::cli::shell::steps::CompletedSteps;
 use crate::error::Exit;
 use crate::postgres::Error;
 
@@ -36,7 +36,7 @@ where relid = $1 or relid in (select relid from pg_partition_tree($1::oid::regcl
 /// Runs `outboxd migrate finish`.
 pub(in crate::cli::change::migrate) async fn finish(args: &FinishArgs) -> Result<Exit, MigrateError> {
     let site = Site::look(&args.target).await?;
-    let (table, mut doing) = (site.name(), Doing::default());
+    let (table, mut doing) = (site.name(), CompletedSteps::default());
     let outcome = |doing| Outcome::new("finish", From::Poller, site.name(), doing);
     match site.phase() {
         Phase::Finished => {

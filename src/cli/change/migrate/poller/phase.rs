@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_says_how_far_it_is() {
+    fn existing_objects_determine_the_phase() {
         use HandoverPhase::{Drained, Draining, Finishing, Returned};
         let cases = [
             (Draining, false, false, Phase::Published),

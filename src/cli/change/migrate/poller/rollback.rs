@@ -11,7 +11,7 @@ use crate::cli::change::migrate::args::{From, RollbackArgs};
 use crate::cli::change::migrate::error::MigrateError;
 use crate::cli::change::migrate::outcome::Outcome;
 use crate::cli::shell::sql::open;
-use crate::cli::shell::steps::Doing;
+use crate::cli::shell::steps::CompletedSteps;
 use crate::cli::shell::waiting::Waiting;
 use crate::error::Exit;
 use crate::postgres::{Error, Sql};
@@ -26,7 +26,7 @@ const NEAR_BYTES: u64 = 1 << 20;
 /// Runs `outboxd migrate rollback`.
 pub(in crate::cli::change::migrate) async fn rollback(args: &RollbackArgs) -> Result<Exit, MigrateError> {
     let site = Site::look(&args.target).await?;
-    let (table, mut doing) = (site.name(), Doing::default());
+    let (table, mut doing) = (site.name(), CompletedSteps::default());
     let outcome = |doing| Outcome::new("rollback", From::Poller, site.name(), doing);
     match site.phase() {
         Phase::NotBegun => {
@@ -70,7 +70,7 @@ pub(in crate::cli::change::migrate) async fn rollback(args: &RollbackArgs) -> Re
 
 /// Gives new rows to the poller once outboxd has sent the last of its own, and blocks inserts in between. Neither the
 /// poller nor outboxd needs to be stopped, and neither overtakes the other.
-async fn hand_back(site: &Site, doing: &mut Doing, hold: Duration) -> Result<(), MigrateError> {
+async fn hand_back(site: &Site, doing: &mut CompletedSteps, hold: Duration) -> Result<(), MigrateError> {
     if site.check_slot()?.active_pid.is_none() {
         return Err(MigrateError::NotRunning(site.slot_name().to_owned()));
     }
@@ -96,7 +96,7 @@ async fn hand_back(site: &Site, doing: &mut Doing, hold: Duration) -> Result<(),
 
 /// Begins a transaction that blocks writes to the table, and returns a position in the WAL behind all earlier writes to
 /// it. The WAL is flushed beyond that position, so that the slot can advance past it.
-async fn lock(site: &Site, watch: &Sql, doing: &mut Doing) -> Result<Lsn, MigrateError> {
+async fn lock(site: &Site, watch: &Sql, doing: &mut CompletedSteps) -> Result<Lsn, MigrateError> {
     const DOING: &str = "holding inserts";
     let (hold, place) = (steps::hold(site), steps::place(site));
     // The step is printed before the lock is requested, so that no insert waits for the output.

@@ -11,7 +11,7 @@ use crate::cli::change::migrate::args::{From, StartArgs};
 use crate::cli::change::migrate::error::MigrateError;
 use crate::cli::change::migrate::first_run;
 use crate::cli::change::migrate::outcome::Outcome;
-use crate::cli::shell::steps::Doing;
+use crate::cli::shell::steps::CompletedSteps;
 use crate::cli::shell::waiting::{Waiting, holder};
 use crate::error::Exit;
 
@@ -30,12 +30,13 @@ pub(in crate::cli::change::migrate) async fn start(args: &StartArgs) -> Result<E
         Phase::Drained => {
             site.check_unmarked()?;
             let said = format!("{} is outboxd's already", site.name());
-            let outcome = Outcome::new("start", From::Poller, site.name(), Doing::default()).said(said);
+            let outcome =
+                Outcome::new("start", From::Poller, site.name(), CompletedSteps::default()).said(said);
             return Ok(outcome.report(args.json));
         }
         Phase::NotBegun | Phase::Foreign | Phase::Published | Phase::Slotted | Phase::Draining => {}
     }
-    let mut doing = Doing::default();
+    let mut doing = CompletedSteps::default();
     doing.run(site.database(), steps::publication(&site)).await?;
     make_slot(&mut site, &mut doing).await?;
     drain::with_lock(&site, &mut doing, steps::flip(&site)).await?;
@@ -51,7 +52,7 @@ pub(in crate::cli::change::migrate) async fn start(args: &StartArgs) -> Result<E
 /// Creates the slot, or waits until the server has created it. An earlier command may have been killed meanwhile: the
 /// server continues without it. If the server gives up, for example because its process was ended, there is no slot,
 /// and it is created again.
-async fn make_slot(site: &mut Site, doing: &mut Doing) -> Result<(), MigrateError> {
+async fn make_slot(site: &mut Site, doing: &mut CompletedSteps) -> Result<(), MigrateError> {
     let mut waiting = Waiting::new();
     loop {
         site.slot = site.sql.slot(&site.options.slot.name).await?;

@@ -6,7 +6,7 @@ use crate::cli::change::migrate::error::MigrateError;
 use crate::cli::change::migrate::outcome::Outcome;
 use crate::cli::print_message;
 use crate::cli::shell::ask::{Answer, confirmed};
-use crate::cli::shell::steps::Doing;
+use crate::cli::shell::steps::CompletedSteps;
 use crate::error::Exit;
 
 pub(in crate::cli::change::migrate) async fn finish(
@@ -14,7 +14,7 @@ pub(in crate::cli::change::migrate) async fn finish(
     from: &str,
 ) -> Result<Exit, MigrateError> {
     let site = Site::look(&args.target, from).await?;
-    let mut doing = Doing::default();
+    let mut doing = CompletedSteps::default();
     let outcome = |doing| Outcome::new("finish", From::Slot(from), from, doing);
     match site.phase() {
         Phase::NotBegun => return Err(MigrateError::NotCopied(site.name().to_owned())),

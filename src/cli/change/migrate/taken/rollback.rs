@@ -8,7 +8,7 @@ use crate::cli::change::migrate::error::MigrateError;
 use crate::cli::change::migrate::last_run::LastRun;
 use crate::cli::change::migrate::outcome::Outcome;
 use crate::cli::print_message;
-use crate::cli::shell::steps::{Doing, Step};
+use crate::cli::shell::steps::{CompletedSteps, Step};
 use crate::error::Exit;
 use crate::postgres::SlotFacts;
 
@@ -17,7 +17,7 @@ pub(in crate::cli::change::migrate) async fn rollback(
     from: &str,
 ) -> Result<Exit, MigrateError> {
     let site = Site::look(&args.target, from).await?;
-    let mut doing = Doing::default();
+    let mut doing = CompletedSteps::default();
     let outcome = |doing| Outcome::new("rollback", From::Slot(from), from, doing);
     match site.phase() {
         Phase::NotBegun => {

@@ -7,7 +7,7 @@ use crate::cli::change::migrate::args::{From, StartArgs};
 use crate::cli::change::migrate::error::MigrateError;
 use crate::cli::change::migrate::first_run;
 use crate::cli::change::migrate::outcome::Outcome;
-use crate::cli::shell::steps::{Doing, Step};
+use crate::cli::shell::steps::{CompletedSteps, Step};
 use crate::error::Exit;
 use crate::postgres::SlotFacts;
 
@@ -29,7 +29,7 @@ pub(in crate::cli::change::migrate) async fn start(
     let site = Site::look(&args.target, from).await?;
     site.check_beginning().await?;
     site.check_publication().await?;
-    let mut doing = Doing::default();
+    let mut doing = CompletedSteps::default();
     if site.phase() == Phase::NotBegun {
         if let Some(pid) = site.theirs.as_ref().and_then(|slot| slot.active_pid) {
             return Err(MigrateError::ReadByOther { slot: site.from, pid });
