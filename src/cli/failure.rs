@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::sync::OnceLock;
 
-use clap::Parser as _;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 use serde_json::{Value, json};
 
-use super::args::Args;
+use super::args::{Args, ConfigArgs};
 use super::print_message;
 use crate::error::{Class, Diagnose, Exit, causes, report};
 use crate::telemetry::LogFormat;
@@ -17,14 +17,22 @@ static AS_JSON: OnceLock<bool> = OnceLock::new();
 /// True if the process logs JSON: its failure is a log line then.
 static LOGS_JSON: OnceLock<bool> = OnceLock::new();
 
-/// Reads the command line, and remembers whether it has `--json` for all later failures.
+/// The configuration of the command line, for commands in fixes.
+static CONFIGURATION: OnceLock<ConfigArgs> = OnceLock::new();
+
+/// Reads the command line, and remembers its `--json` and its configuration for all later failures.
 ///
 /// # Errors
 ///
 /// With the exit code when it cannot be parsed; the reason is printed on standard error.
 pub(super) fn parse(command_line: Vec<OsString>) -> Result<Args, Exit> {
     let as_json = *AS_JSON.get_or_init(|| wants_json(command_line.iter().cloned()));
-    Args::try_parse_from(command_line).map_err(|error| {
+    let matches = Args::command().try_get_matches_from(command_line);
+    let args = matches.and_then(|matches| {
+        CONFIGURATION.get_or_init(|| configuration(&matches));
+        Args::from_arg_matches(&matches)
+    });
+    args.map_err(|error| {
         // Help and version were requested.
         if !as_json || !error.use_stderr() {
             error.exit();
@@ -46,12 +54,12 @@ pub(super) fn fail(error: &dyn Diagnose) -> Exit {
     if logs_json && tracing::enabled!(tracing::Level::ERROR) {
         let because = causes(error).map(ToString::to_string).reduce(|all, cause| format!("{all}: {cause}"));
         let (class, code) = (error.class().name(), exit.code());
-        tracing::error!(because, fix = error.fix(), class, code, exit_code = code, "{error}");
+        tracing::error!(because, fix = fix(error), class, code, exit_code = code, "{error}");
         return exit;
     }
     // A filter that hides errors, or a log that cannot start, hides no reason for an end.
     let as_json = logs_json || AS_JSON.get().copied().unwrap_or_default();
-    print_message(&if as_json { object(error, exit).to_string() } else { report(error) });
+    print_message(&if as_json { object(error, exit).to_string() } else { as_typed(&report(error)) });
     exit
 }
 
@@ -71,8 +79,28 @@ fn object(error: &dyn Diagnose, exit: Exit) -> Value {
     let because: Vec<_> = causes(error).map(ToString::to_string).collect();
     let class = error.class().name();
     json!({
-        "error": error.to_string(), "because": because, "fix": error.fix(), "class": class, "code": exit.code(),
+        "error": error.to_string(), "because": because, "fix": fix(error), "class": class, "code": exit.code(),
     })
+}
+
+/// Returns the fix, with the configuration that was given in its commands.
+fn fix(error: &dyn Diagnose) -> Option<String> {
+    error.fix().map(|fix| as_typed(&fix))
+}
+
+fn as_typed(text: &str) -> String {
+    CONFIGURATION.get().map_or_else(|| text.to_owned(), |given| given.in_commands(text))
+}
+
+/// Returns the configuration options of the innermost command.
+fn configuration(matches: &ArgMatches) -> ConfigArgs {
+    let mut innermost = matches;
+    while let Some((_, inner)) = innermost.subcommand() {
+        innermost = inner;
+    }
+    let config = innermost.try_get_many("config").ok().flatten().into_iter().flatten().cloned().collect();
+    let set = innermost.try_get_many("set").ok().flatten().into_iter().flatten().cloned().collect();
+    ConfigArgs { config, set }
 }
 
 /// Makes the object of a usage error. clap's text has several paragraphs: the first is the mistake.
@@ -96,6 +124,20 @@ mod tests {
         });
         assert!(error.fix().is_some());
         assert_eq!(object(&error, error.exit()), expected);
+    }
+
+    #[test]
+    fn a_fix_has_the_configuration_of_the_innermost_command() {
+        let of = |line: &str| {
+            let matches = Args::command().try_get_matches_from(line.split(' ')).unwrap();
+            configuration(&matches).in_commands("outboxd verify -c FILE")
+        };
+        assert_eq!(
+            of("outboxd run -c a.json b.json -X slot.name=s"),
+            "outboxd verify -c a.json b.json -X slot.name=s"
+        );
+        assert_eq!(of("outboxd slot ls -c a.json"), "outboxd verify -c a.json");
+        assert_eq!(of("outboxd completions bash"), "outboxd verify -c FILE");
     }
 
     #[test]

@@ -344,7 +344,7 @@ fn the_session_about_a_poller_is_what_is_seen() {
     let polled = checks.find(|check| check["code"] == "PG046").unwrap();
     assert_eq!(
         (&polled["outcome"], &polled["fix"]),
-        (&"note".into(), &"outboxd migrate plan -c FILE --mark processed_at".into())
+        (&"note".into(), &format!("outboxd migrate plan -c {} --mark processed_at", place.file).into())
     );
     assert_eq!(place.db.leftovers(), Vec::<String>::new());
 }

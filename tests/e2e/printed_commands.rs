@@ -43,13 +43,13 @@ impl Desk {
         fix.to_owned()
     }
 
-    /// Starts the command that begins with `outboxd` in this text, of which the operator replaces `FILE`.
+    /// Starts the command that begins with `outboxd` in this text, as it is printed.
     #[track_caller]
     fn start_printed(&self, text: &str) -> Relay {
         let (_, command) = text.split_once("outboxd ").unwrap();
         let file = self.file();
         let words = command.lines().next().unwrap().split_whitespace();
-        let arguments: Vec<_> = words.map(|word| if word == "FILE" { &file } else { word }).collect();
+        let arguments: Vec<_> = words.collect();
         assert!(arguments.contains(&file.as_str()), "{text}");
         Relay::command(&arguments)
     }
@@ -64,7 +64,7 @@ fn a_slot_is_made_as_the_messages_print_it() {
     db.execute(&publication);
     assert_eq!(desk.run("slot create").0, 0);
     let fix = desk.fix("slot create");
-    assert!(fix.contains("outboxd slot drop -c FILE"), "{fix}");
+    assert!(fix.contains(&format!("outboxd slot drop -c {}", desk.file())), "{fix}");
     assert_eq!(desk.run("slot drop --yes").0, 0);
     assert_eq!(desk.run("slot create").0, 0);
     assert!(db.slot().is_some());

@@ -54,7 +54,7 @@ pub(in crate::cli) fn explain(args: &ExplainArgs) -> Exit {
     progress.end();
     match outcome {
         Ok(story) => {
-            print(&if args.json { story.json() } else { report::lines(&story) });
+            print(&if args.json { story.json() } else { args.config.in_commands(&report::lines(&story)) });
             if story.has_arrived() { Exit::Ok } else { Exit::Failed }
         }
         Err(exit) => exit,

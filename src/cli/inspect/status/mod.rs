@@ -55,11 +55,18 @@ pub(in crate::cli) fn status(args: &StatusArgs) -> Exit {
         {
             stop::add_remembered(direct, &args.whom.config).await;
         }
+        if let Seen::Database(direct) = &mut seen {
+            direct.fix = direct.fix.take().map(|fix| args.whom.config.in_commands(&fix));
+        }
         Ok::<_, StatusError>(seen)
     });
     match outcome {
         Ok(seen) => {
-            print(&if args.json { seen.json() + "\n" } else { text::lines(&seen) });
+            print(&if args.json {
+                seen.json() + "\n"
+            } else {
+                args.whom.config.in_commands(&text::lines(&seen))
+            });
             exit(&seen)
         }
         Err(exit) => exit,

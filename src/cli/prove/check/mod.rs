@@ -58,10 +58,14 @@ pub(in crate::cli) fn report(config: &ConfigArgs) -> String {
 }
 
 fn checks(config: &ConfigArgs) -> Vec<Check> {
-    match assemble(config) {
+    let mut checks = match assemble(config) {
         Ok(assembly) => check_servers(assembly),
         Err(error) => configuration::mistakes(&error),
+    };
+    for fix in checks.iter_mut().filter_map(|check| check.fix.as_mut()) {
+        *fix = config.in_commands(fix);
     }
+    checks
 }
 
 /// Returns the exit code of `check`: 0 without findings, 1 for warnings only, 2 for failures.
