@@ -216,7 +216,7 @@ async fn read_patiently(
 ) -> Result<Option<Position>, Error> {
     loop {
         let error = match catch_up.read(positions.read().await)? {
-            CaughtUp::Read(position) => return Ok(position),
+            CaughtUp::Read(position) => return Ok(position.map(|position| *position)),
             CaughtUp::Without(error) => {
                 tracing::warn!(error = chain(&error), fix = error.fix(), "cannot read the position");
                 return Ok(None);

@@ -58,7 +58,7 @@ pub(in crate::relay) enum CaughtUp {
     Again(Error),
     /// Kafka does not permit it: the session continues with what it knows.
     Without(Error),
-    Read(Option<Position>),
+    Read(Option<Box<Position>>),
 }
 
 impl NeedsTables {
@@ -141,7 +141,7 @@ impl CatchUp {
         match read {
             Err(error @ Error::Kafka(_)) if error.class() == Class::Definite => Ok(CaughtUp::Without(error)),
             Err(error @ Error::Kafka(_)) => Ok(CaughtUp::Again(error)),
-            read => read.map(CaughtUp::Read),
+            read => Ok(CaughtUp::Read(read?.map(Box::new))),
         }
     }
 

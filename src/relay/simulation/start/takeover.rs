@@ -37,7 +37,7 @@ pub(in crate::relay::simulation) struct Takeover {
 enum Stage {
     Fence(NeedsFence),
     State(NeedsState),
-    /// What is left open in partitions is waited for, also without a state: the relay does that before its first record in a topic.
+    /// Wait for transactions that are open in partitions, also without a state: the relay waits before its first record in a topic.
     Visible(Option<NeedsVisible>),
 }
 
