@@ -8,7 +8,7 @@ use super::world::World;
 use crate::kafka::{self, TransactionFault};
 use crate::relay::error::Error;
 use crate::relay::lifecycle::control::Target;
-use crate::relay::lifecycle::order::{Ended, Settling};
+use crate::relay::lifecycle::order::{Beginning, Ended, Settling};
 use crate::relay::lifecycle::retry::Step;
 use crate::relay::pipeline::core::{Draining, Ending};
 use crate::relay::time::clock::Now;
@@ -136,8 +136,8 @@ impl<'p> Process<'p> {
         world: &mut World<'p>,
     ) -> Result<(), Error> {
         let before = self.memory.acknowledged.clone().filter(|(known, _)| *known == session.origin);
-        let begun = (session.origin.clone(), session.confirmed);
-        let outcome = settling.end(&mut session.core, &mut self.memory, begun, world.now());
+        let beginning = Beginning { origin: session.origin.clone(), confirmed: session.confirmed };
+        let outcome = settling.end(&mut session.core, &mut self.memory, beginning, world.now());
         if world.bug == Some(Bug::BelievesLsns)
             && let (Some((_, before)), Some((_, after))) = (before, &mut self.memory.acknowledged)
         {

@@ -33,6 +33,14 @@ pub(in crate::relay) enum Ended {
     Failed(Error),
 }
 
+/// Place at which a session began.
+#[derive(Debug)]
+pub(in crate::relay) struct Beginning {
+    pub(in crate::relay) origin: Origin,
+    /// Confirmed position of the slot.
+    pub(in crate::relay) confirmed: Lsn,
+}
+
 /// Session whose connection is closed. The next one must not start while its records are in flight: they would overtake each other.
 #[derive(Debug)]
 pub(in crate::relay) struct Settling(Ended);
@@ -108,7 +116,7 @@ impl Settling {
         Ok(core.wind_up(now)? || stopping)
     }
 
-    /// Remembers the session, which began at `confirmed`.
+    /// Remembers the session, which began there.
     ///
     /// # Errors
     /// With the failure that has ended it.
@@ -116,14 +124,14 @@ impl Settling {
         self,
         core: &mut Core<'_, impl Transport>,
         memory: &mut Memory,
-        (origin, confirmed): (Origin, Lsn),
+        beginning: Beginning,
         now: Now,
     ) -> Result<(), Error> {
         let frontier = core.feed.out.flight.frontier();
         if let Some(snapshots) = core.feed.snapshots_at(frontier) {
             memory.snapshots = snapshots;
         }
-        memory.remember(origin, confirmed, &core.feed, self.0.has_failed(), now);
+        memory.remember(beginning.origin, beginning.confirmed, &core.feed, self.0.has_failed(), now);
         match self.0 {
             Ended::Whole | Ended::Late => Ok(()),
             Ended::Failed(error) => Err(error),

@@ -19,7 +19,7 @@ pub(crate) use between::is_our_own;
 pub(in crate::relay) use between::{
     Between, Circumstances, Inherited, Streamed, begin_feed, react, react_to_holder,
 };
-pub(in crate::relay) use ending::{AfterStream, Ended, Settling};
+pub(in crate::relay) use ending::{AfterStream, Beginning, Ended, Settling};
 #[cfg(test)]
 pub(in crate::relay) use judging::PositionQuestion;
 pub(in crate::relay) use judging::{Found, Grounds, Judged, Judgement, Judging};

@@ -19,7 +19,7 @@ use crate::relay::error::Error;
 use crate::relay::lifecycle::control::{Target, TargetReceiver};
 use crate::relay::lifecycle::link::Link;
 use crate::relay::lifecycle::memory::Memory;
-use crate::relay::lifecycle::order::{AfterStream, Ended, Inherited, Settling, begin_feed};
+use crate::relay::lifecycle::order::{AfterStream, Beginning, Ended, Inherited, Settling, begin_feed};
 use crate::relay::lifecycle::session::{self, Session};
 use crate::relay::lifecycle::takeover;
 use crate::relay::pipeline::core::Core;
@@ -58,7 +58,7 @@ impl Relay {
             Err(_) if target.get() != Target::Run => return Ok(()),
             batch => batch?,
         };
-        let begun = (link.origin.clone(), link.confirmed);
+        let beginning = Beginning { origin: link.origin.clone(), confirmed: link.confirmed };
         let follows_end = places.positions.as_ref().is_some_and(Positions::follows_end);
         let feed = self.feed(&mut link, batch, xmin.clone(), follows_end, memory);
         let mut tasks = self.spawn_tasks(&mut link, xmin, tls);
@@ -80,7 +80,7 @@ impl Relay {
         let settling = Settling::begin(ended, &mut core, memory, Now::read());
         let gone = self.settle(&settling, &mut core, tasks.lost, target).await;
         tasks.slot.shutdown().await;
-        let outcome = settling.end(&mut core, memory, begun, Now::read());
+        let outcome = settling.end(&mut core, memory, beginning, Now::read());
         gone.map_or(outcome, |error| Err(error.into()))
     }
 
