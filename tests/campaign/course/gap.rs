@@ -122,7 +122,7 @@ impl Trial<'_> {
             let code = self.services[0].stop();
             self.note(&format!("stopped to settle the suspicion with {key}: exit {code}"));
             self.wait_until_free();
-            self.services[0].settle_suspicion(key, &value);
+            self.services[0].settle_suspicion(&self.world.kafka, key, &value);
         }
         self.recover("the gap in the publication");
     }

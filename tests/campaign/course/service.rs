@@ -169,6 +169,9 @@ impl Service {
             }
             3 if self.gap.is_begun && said.contains("publication ") => {
                 let remedy = self.gap.remedy(value_of(&said));
+                if remedy.iter().any(|(key, _)| *key == "snapshot.mode") {
+                    self.raise_limits(kafka);
+                }
                 if !remedy.is_empty() {
                     self.read_alarms(&self.relay.stderr());
                     self.gap.settled_at = Some(self.alarms.len());
@@ -184,7 +187,7 @@ impl Service {
                 vec![("outboxd.position.accept", value_of(&said).unwrap_or_default())]
             }
             6 if !self.small.is_empty() => {
-                self.small.drain(..).for_each(|topic| kafka.alter_topic(&topic, ENOUGH));
+                self.raise_limits(kafka);
                 // The snapshot that a remedy has asked for is not complete.
                 if !self.relay.stderr().contains("\"to\":\"streaming\"") {
                     let config = self.once.clone();
@@ -207,6 +210,11 @@ impl Service {
         }
         let once: Vec<(&str, &str)> = once.iter().map(|(key, value)| (*key, value.as_str())).collect();
         self.start_once(&with(Config::new(), &once));
+    }
+
+    /// Makes room for records that are too large. Before a snapshot, too: each of them begins it again.
+    fn raise_limits(&mut self, kafka: &Kafka) {
+        self.small.drain(..).for_each(|topic| kafka.alter_topic(&topic, ENOUGH));
     }
 
     /// Lets a second instance take over from the first one, which is killed, or frozen and continued.
@@ -258,8 +266,11 @@ impl Service {
     }
 
     /// Starts the relay once with what settles the suspicion: the position of `suspicion`, or all rows of the tables.
-    pub(crate) fn settle_suspicion(&mut self, key: &str, value: &str) {
+    pub(crate) fn settle_suspicion(&mut self, kafka: &Kafka, key: &str, value: &str) {
         self.gap.settle(key == "snapshot.mode");
+        if key == "snapshot.mode" {
+            self.raise_limits(kafka);
+        }
         self.start_once(&with(Config::new(), &[(key, value)]));
         self.gap.settled_at = Some(self.alarms.len());
     }
