@@ -29,7 +29,8 @@ pub(in crate::relay) struct ForwardedSignal {
 /// When it has to replay more.
 pub(in crate::relay) fn check_replay(
     replayed: Lsn,
-    (before, read_to): (&Origin, Lsn),
+    before: &Origin,
+    read_to: Lsn,
     now: &Origin,
 ) -> Result<(), postgres::Error> {
     if before != now || read_to <= replayed {
@@ -149,7 +150,7 @@ mod tests {
             timeline: TimelineId(timeline),
         };
         let is_refused = |replayed, before: Origin, read_to| {
-            check_replay(Lsn::new(replayed), (&before, Lsn::new(read_to)), &origin("1", 2)).is_err()
+            check_replay(Lsn::new(replayed), &before, Lsn::new(read_to), &origin("1", 2)).is_err()
         };
         assert!(is_refused(500, origin("1", 2), 501));
         assert!(!is_refused(500, origin("1", 2), 500));

@@ -81,7 +81,8 @@ impl Memory {
         &mut self,
         server: &Origin,
         stored: Option<&SourceOffset>,
-        (confirmed, now): (Lsn, PgTimestamp),
+        confirmed: Lsn,
+        now: PgTimestamp,
     ) -> (Acknowledged, Option<SourceOffset>) {
         match &self.acknowledged {
             None => self.offset = stored.cloned(),

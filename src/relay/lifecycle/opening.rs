@@ -89,10 +89,10 @@ impl Opening<'_> {
         preflight.wal_end = preflight.wal_end.max(replayed);
         let origin = preflight.origin();
         if let Some(confirmed) = slot.and_then(|slot| slot.confirmed_flush_lsn) {
-            standby::check_replay(replayed, (&origin, confirmed), &origin)?;
+            standby::check_replay(replayed, &origin, confirmed, &origin)?;
         }
         if let Some(known) = self.known {
-            standby::check_replay(replayed, (&known.origin, known.to), &origin)?;
+            standby::check_replay(replayed, &known.origin, known.to, &origin)?;
         }
         Ok(())
     }

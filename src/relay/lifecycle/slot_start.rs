@@ -175,8 +175,8 @@ impl<'o> Opening<'o> {
     /// Makes the position of a slot at this LSN.
     pub(in crate::relay) fn position(self, preflight: &Preflight, lsn: Lsn) -> Position {
         let postgres = &self.parts.postgres;
-        let database = (postgres.server.database.as_str(), preflight.server.database);
-        Position::at(lsn, &preflight.origin(), database, postgres.slot.name.as_str())
+        let (name, oid) = (&postgres.server.database, preflight.server.database);
+        Position::at(lsn, &preflight.origin(), name, oid, postgres.slot.name.as_str())
     }
 
     /// Drops what is left of a lost slot, and reports what may be missing then.

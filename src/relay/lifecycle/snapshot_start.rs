@@ -29,7 +29,7 @@ impl Opening<'_> {
         made.snapshot = true;
         let kept = slot.keep(&temporary, &mut preflight.connection, &preflight.sql).await?;
         made.slot = true;
-        self.end_snapshot(preflight, &temporary, (position, kept), made).await?;
+        self.end_snapshot(preflight, &temporary, position, kept, made).await?;
         Ok(kept)
     }
 
@@ -62,7 +62,7 @@ impl Opening<'_> {
                 "events between the slot and the snapshot are sent too, because deleted rows are in the stream only"
             );
         }
-        self.end_snapshot(preflight, &temporary, (position, found.slot), made).await?;
+        self.end_snapshot(preflight, &temporary, position, found.slot, made).await?;
         Ok(found)
     }
 
@@ -73,7 +73,8 @@ impl Opening<'_> {
         self,
         preflight: &mut Preflight,
         temporary: &SnapshotSlot,
-        (position, slot): (Option<Position>, Slot),
+        position: Option<Position>,
+        slot: Slot,
         made: &mut Made,
     ) -> Result<(), Error> {
         self.captured.settle_suspicions();

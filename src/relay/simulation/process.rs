@@ -273,7 +273,7 @@ impl<'p> Process<'p> {
         let (capture, shadow, bug) = (self.capture(world), Rc::clone(&self.shadow), world.bug);
         let (kafka, process) = (Rc::clone(&world.kafka), self.number);
         let position =
-            Position::at(confirmed, &origin, (DATABASE, DATABASE_OID), world.bench.slot.name.as_str());
+            Position::at(confirmed, &origin, DATABASE, DATABASE_OID, world.bench.slot.name.as_str());
         let position = PositionWriter::new(self.positions.clone(), position, self.memory.captured.clone());
         let patience = bench.options.shutdown_timeout;
         let start = Start {

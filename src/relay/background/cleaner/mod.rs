@@ -95,7 +95,8 @@ pub(crate) fn suits(parts: &RelayParts) -> Result<(), CleanupObstacle> {
 pub(in crate::relay) async fn run(
     parts: Arc<RelayParts>,
     tls: TlsSetup,
-    (status, metrics): (Status, Metrics),
+    status: Status,
+    metrics: Metrics,
     captured: CapturedTables,
     stop: CancellationToken,
 ) {

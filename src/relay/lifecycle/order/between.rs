@@ -89,7 +89,7 @@ impl Inherited {
         let Streamed { origin, confirmed, wal_end, clock, stored, follows_end } = streamed;
         memory.begin(follows_end, wal_end);
         let (follows_another, is_first) = (memory.follows_another(confirmed), memory.known().is_none());
-        let (acknowledged, stored) = memory.of(origin, stored, (confirmed, clock));
+        let (acknowledged, stored) = memory.of(origin, stored, confirmed, clock);
         Self { acknowledged, stored, follows_another, is_first }
     }
 }

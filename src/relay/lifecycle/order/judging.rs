@@ -290,7 +290,7 @@ impl PositionQuestion {
         let Site { origin, database, in_recovery } = grounds.site;
         let at = self.slot.zip(wal_end);
         if let (true, Some(position), Some((_, replayed))) = (*in_recovery, &position, at) {
-            check_replay(replayed, (&position.origin(), position.lsn), origin)?;
+            check_replay(replayed, &position.origin(), position.lsn, origin)?;
         }
         let stored = match &self.subject {
             Subject::Slot(place) => place.found.stored.as_ref(),

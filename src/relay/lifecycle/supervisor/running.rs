@@ -125,7 +125,8 @@ impl Relay {
         others.spawn(cleaner::run(
             parts(),
             tls(),
-            (self.status.clone(), self.metrics.clone()),
+            self.status.clone(),
+            self.metrics.clone(),
             link.capture.known.clone(),
             stop.clone(),
         ));

@@ -38,7 +38,7 @@ fn compare<R>(shared: bool, accept: Option<u64>, ask: impl FnOnce(Comparison<'_>
 }
 
 fn position(lsn: u64, timeline: u32) -> Position {
-    Position::at(Lsn::new(lsn), &origin(timeline), ("shop", Oid(5)), "debezium")
+    Position::at(Lsn::new(lsn), &origin(timeline), "shop", Oid(5), "debezium")
 }
 
 fn found(slot: u64, origin: &Origin) -> FoundSlot<'_> {

@@ -112,7 +112,7 @@ impl Stopped {
 
 impl Position {
     /// Makes the position of a slot that is streamed from.
-    pub(in crate::relay) fn at(lsn: Lsn, origin: &Origin, (database, oid): (&str, Oid), slot: &str) -> Self {
+    pub(in crate::relay) fn at(lsn: Lsn, origin: &Origin, database: &str, oid: Oid, slot: &str) -> Self {
         Self {
             version: VERSION,
             epoch: 0,
@@ -265,7 +265,7 @@ mod tests {
 
     fn at(epoch: u64, lsn: u64) -> Option<Vec<u8>> {
         let origin = Origin { system_id: SystemId("1".to_owned()), timeline: TimelineId(1) };
-        let position = Position { epoch, ..Position::at(Lsn::new(lsn), &origin, ("shop", Oid(5)), "outbox") };
+        let position = Position { epoch, ..Position::at(Lsn::new(lsn), &origin, "shop", Oid(5), "outbox") };
         Some(position.to_json().unwrap())
     }
 

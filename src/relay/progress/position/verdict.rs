@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn kept(phase: Phase, lsn: u64) -> Position {
-        let mut position = Position::at(Lsn::new(lsn), &origin("1", 2), ("shop", Oid(5)), "outbox");
+        let mut position = Position::at(Lsn::new(lsn), &origin("1", 2), "shop", Oid(5), "outbox");
         position.phase = phase;
         position
     }

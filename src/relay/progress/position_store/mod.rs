@@ -398,7 +398,7 @@ mod tests {
 
     fn at(epoch: u64) -> Position {
         let origin = Origin { system_id: SystemId("1".to_owned()), timeline: TimelineId(1) };
-        let mut position = Position::at(Lsn::new(100), &origin, ("shop", Oid(5)), "outbox");
+        let mut position = Position::at(Lsn::new(100), &origin, "shop", Oid(5), "outbox");
         position.epoch = epoch;
         position
     }
