@@ -55,6 +55,7 @@ impl Server {
     /// # Errors
     ///
     /// When the system does not return it.
+    #[cfg(any(test, feature = "demo"))]
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

@@ -21,7 +21,9 @@ mod status_line;
 
 pub(crate) use age::Age;
 pub(crate) use history::{History, SAMPLE_INTERVAL, SAMPLES_MAX};
-pub(crate) use logging::{FILTER_VARIABLE, LogFormat, LogOptions, Logs, UnknownLogFormat};
+#[cfg(feature = "demo")]
+pub(crate) use logging::FILTER_VARIABLE;
+pub(crate) use logging::{LogFormat, LogOptions, Logs, UnknownLogFormat};
 pub(crate) use metrics::{
     Change, DeathCause, Peer, RowTally, SlotDanger, SlotReport, SpanLoss, TopicTally, TransactionEnd,
     UNCHANGED, WalStatus,

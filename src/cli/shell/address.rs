@@ -95,6 +95,7 @@ impl Address {
     }
 
     /// Returns the URL for psql, without the password.
+    #[cfg(any(test, feature = "demo"))]
     pub(in crate::cli) fn url(&self) -> String {
         let Self { host, port, user, database, .. } = self;
         match host.starts_with('/') {
