@@ -3,7 +3,7 @@
 use postgres_protocol::escape::escape_identifier;
 
 use super::topic::TopicError;
-use super::topic_name::IllegalTopicName;
+use super::topic::name::IllegalTopicName;
 use connect_data::column::ColumnError;
 use connect_data::converter::ConvertError;
 use connect_data::transform::error::TransformError;

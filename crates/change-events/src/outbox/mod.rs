@@ -12,31 +12,19 @@
 //! Errors that can be found before the first row are returned by `parse` and `bind`; `route` returns only
 //! errors of the row itself.
 
-mod arrived;
-mod binding;
-mod encoder;
-mod envelope;
 mod error;
 mod expand;
 mod message;
 mod options;
-mod placement;
 mod predicate;
-mod raw_record;
 mod record;
 mod router;
-mod source;
-mod spans;
 mod table;
-mod timestamp;
 mod topic;
-mod topic_name;
-mod unmasked;
 
 #[cfg(test)]
 mod tests;
 
-pub use encoder::Encoder;
 pub use error::RouteError;
 pub use error::{BindError, TopicProblem};
 pub use message::MessageError;
@@ -44,12 +32,13 @@ pub use message::{MessageOutbox, MessagePrefixes};
 pub use options::EventRouterOptions;
 pub use options::InvalidOperation;
 pub use predicate::Condition;
-pub use raw_record::{RawRecord, shown_as_json};
 pub use record::RoutedRecord;
+pub use record::encoder::Encoder;
+pub use record::raw::{RawRecord, shown_as_json};
 pub use router::Assumption;
 pub use router::{EventContext, EventRouter};
-pub use source::OutboxSource;
-pub use table::{OutboxTable, RouteContext};
-pub use topic_name::check_topic_name;
+pub use table::source::OutboxSource;
 #[cfg(test)]
-pub use unmasked::Unmasked;
+pub use table::unmasked::Unmasked;
+pub use table::{OutboxTable, RouteContext};
+pub use topic::name::check_topic_name;

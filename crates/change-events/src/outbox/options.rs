@@ -1,7 +1,7 @@
 //! Options of the EventRouter.
 
 use super::expand::JsonExpansion;
-use super::placement::{self, AdditionalField, Placement};
+use super::table::placement::{self, AdditionalField, Placement};
 use super::topic::TopicRouting;
 use connect_data::trace::{SpanRules, Tracer};
 use connect_data::{OptionError, OptionReader, Refused};

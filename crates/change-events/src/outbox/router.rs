@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::binding::{Binding, twin_of};
 use super::error::{BindError, TopicProblem};
 use super::expand::LOSSLESS;
 use super::message::{MessageOutbox, MessagePrefixes};
 use super::options::EventRouterOptions;
 use super::predicate::Condition;
 use super::table::OutboxTable;
+use super::table::binding::{Binding, twin_of};
 use super::topic::TopicError;
-use super::topic_name::check_topic_name;
+use super::topic::name::check_topic_name;
 use connect_data::TopicNaming;
 use connect_data::column::{ColumnDescription, ColumnOptions, ColumnRules};
 use connect_data::converter::registered::SchemaIds;

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::encoder::Encoder;
 use super::expand::{EmptyArrayBehavior, JsonExpansion, KnownSchemas, NullBehavior, Shaped, Shaping};
 use super::options::{AdditionalMissing, MappedColumn};
-use super::placement::{AdditionalField, Placement};
+use super::record::encoder::Encoder;
 use super::record::{Converted, Headers, RoutedRecord};
 use super::router::{NamedConverter, Router};
+use super::table::placement::{AdditionalField, Placement};
 use super::table::{RouteContext, is_empty};
-use super::{binding, envelope};
+use super::table::{binding, envelope};
 use connect_data::converter::{Converter, Destination, Encoded};
 use connect_data::{Field, Kind, NameAdjustment, OptionReader, Schema, Value};
 

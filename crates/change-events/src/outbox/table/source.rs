@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::arrived::Arrived;
 use super::envelope::Envelope;
-use super::error::{BindError, RouteError};
-use super::expand::{KnownSchemas, Shaped, Shaping};
-use super::options::InvalidOperation;
-use super::router::EventRouter;
-use super::table::{BoundColumn, OutboxTable, Row, is_empty};
 use super::timestamp::{EventTimestamp, TimestampKind};
+use super::{BoundColumn, OutboxTable, Row, is_empty};
+use crate::outbox::error::{BindError, RouteError};
+use crate::outbox::expand::{KnownSchemas, Shaped, Shaping};
+use crate::outbox::options::InvalidOperation;
+use crate::outbox::router::EventRouter;
 use connect_data::column::ColumnDescription;
 use connect_data::converter::Converter;
 use connect_data::source_record::{Datum, DatumHeader, SourceRecord};

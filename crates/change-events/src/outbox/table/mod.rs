@@ -1,61 +1,70 @@
 //! An outbox table, from rows to events.
 
+pub(in crate::outbox) mod arrived;
+pub(in crate::outbox) mod binding;
+pub(in crate::outbox) mod envelope;
+pub(in crate::outbox) mod placement;
+pub(in crate::outbox) mod source;
+pub(in crate::outbox) mod spans;
+pub(in crate::outbox) mod timestamp;
+pub(in crate::outbox) mod unmasked;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::encoder::Encoder;
-use super::envelope::Envelope;
 use super::error::RouteError;
 use super::expand::{KnownSchemas, Shaped, Shaping};
 use super::options::InvalidOperation;
+use super::record::encoder::Encoder;
 use super::record::{Converted, Headers, RoutedRecord};
 use super::router::{Assumption, Router};
-use super::spans::RowTracing;
-use super::timestamp::EventTimestamp;
-use super::unmasked::Unmasked;
 use connect_data::column::{ColumnCodec, ColumnError, FailureHandling};
 use connect_data::converter::{ConvertError, Converter, Destination, Encoded};
 use connect_data::trace::{Begun, is_of_trace};
 use connect_data::{Schema, Value};
+use envelope::Envelope;
 use pg_replication::pgoutput::{ColumnValue, Tuple};
+use spans::RowTracing;
+use timestamp::EventTimestamp;
+use unmasked::Unmasked;
 
 /// An outbox table with its columns: its input is rows, its output is events.
 #[derive(Debug)]
 pub struct OutboxTable {
-    pub(super) router: Arc<Router>,
+    pub(in crate::outbox) router: Arc<Router>,
     /// The table, with its schema.
-    pub(super) table: String,
+    pub(in crate::outbox) table: String,
     /// The prefix of the names of value schemas.
-    pub(super) schema_prefix: String,
-    pub(super) id: BoundColumn,
-    pub(super) key: BoundColumn,
-    pub(super) payload: BoundColumn,
-    pub(super) route: BoundColumn,
-    pub(super) timestamp: Option<EventTimestamp>,
-    pub(super) version: Option<BoundColumn>,
+    pub(in crate::outbox) schema_prefix: String,
+    pub(in crate::outbox) id: BoundColumn,
+    pub(in crate::outbox) key: BoundColumn,
+    pub(in crate::outbox) payload: BoundColumn,
+    pub(in crate::outbox) route: BoundColumn,
+    pub(in crate::outbox) timestamp: Option<EventTimestamp>,
+    pub(in crate::outbox) version: Option<BoundColumn>,
     /// Additional headers.
-    pub(super) headers: Vec<NamedColumn>,
-    pub(super) envelope: Option<Envelope>,
-    pub(super) partition: Option<BoundColumn>,
+    pub(in crate::outbox) headers: Vec<NamedColumn>,
+    pub(in crate::outbox) envelope: Option<Envelope>,
+    pub(in crate::outbox) partition: Option<BoundColumn>,
     /// The tracer, if rows of the table may have spans.
-    pub(super) tracing: Option<RowTracing>,
-    pub(super) assumptions: Vec<Assumption>,
-    pub(super) unmasked: Vec<Unmasked>,
+    pub(in crate::outbox) tracing: Option<RowTracing>,
+    pub(in crate::outbox) assumptions: Vec<Assumption>,
+    pub(in crate::outbox) unmasked: Vec<Unmasked>,
 }
 
 /// A column at its position in the row.
 #[derive(Debug)]
-pub(super) struct BoundColumn {
-    pub(super) index: usize,
-    pub(super) name: String,
-    pub(super) codec: ColumnCodec,
+pub(in crate::outbox) struct BoundColumn {
+    pub(in crate::outbox) index: usize,
+    pub(in crate::outbox) name: String,
+    pub(in crate::outbox) codec: ColumnCodec,
 }
 
 /// A column with its name in the event.
 #[derive(Debug)]
-pub(super) struct NamedColumn {
-    pub(super) name: String,
-    pub(super) column: BoundColumn,
+pub(in crate::outbox) struct NamedColumn {
+    pub(in crate::outbox) name: String,
+    pub(in crate::outbox) column: BoundColumn,
 }
 
 /// The parts of a record that the row itself does not contain.
@@ -66,7 +75,7 @@ pub struct RouteContext {
 }
 
 /// The values of a row, in the relation's order.
-pub(super) type Row<'r, 'a> = &'r [ColumnValue<'a>];
+pub(in crate::outbox) type Row<'r, 'a> = &'r [ColumnValue<'a>];
 impl OutboxTable {
     /// Returns the table's name with its schema: `public.outbox`.
     #[must_use]
@@ -159,14 +168,14 @@ impl OutboxTable {
     }
 
     /// Returns all columns of an event, except that of its timestamp.
-    pub(super) fn columns(&self) -> impl Iterator<Item = &BoundColumn> {
+    pub(in crate::outbox) fn columns(&self) -> impl Iterator<Item = &BoundColumn> {
         let further = self.envelope.iter().flat_map(|envelope| &envelope.columns);
         let named = self.headers.iter().chain(further).map(|named| &named.column);
         let optional = [&self.version, &self.partition].into_iter().flatten();
         [&self.id, &self.key, &self.payload, &self.route].into_iter().chain(optional).chain(named)
     }
 
-    pub(super) fn route_value<'a>(&'a self, row: Row<'_, 'a>) -> Result<Cow<'a, str>, RouteError> {
+    pub(in crate::outbox) fn route_value<'a>(&'a self, row: Row<'_, 'a>) -> Result<Cow<'a, str>, RouteError> {
         let value = self.route.codec.decode_without_default(self.raw(&self.route, row)?);
         match value.map_err(|error| self.unreadable(&self.route, error))? {
             Value::Str(text) => Ok(text),
@@ -176,7 +185,7 @@ impl OutboxTable {
 
     /// Converts the headers: the context, the span, the id, the additional headers. Consumers read the last
     /// `traceparent`, so the header of a column is dropped if the row has a span.
-    pub(super) fn headers<'a>(
+    pub(in crate::outbox) fn headers<'a>(
         &'a self,
         row: Row<'_, 'a>,
         begun: Option<&'a Begun>,
@@ -202,7 +211,7 @@ impl OutboxTable {
         Ok(headers)
     }
 
-    pub(super) fn key<'a>(
+    pub(in crate::outbox) fn key<'a>(
         &'a self,
         row: Row<'_, 'a>,
         into: &mut Destination<'_>,
@@ -270,12 +279,12 @@ impl OutboxTable {
         converted.map_err(|error| self.inconvertible(&self.payload, "value.converter", error))
     }
 
-    pub(super) fn schema_version(&self, row: Row<'_, '_>) -> Result<Option<i32>, RouteError> {
+    pub(in crate::outbox) fn schema_version(&self, row: Row<'_, '_>) -> Result<Option<i32>, RouteError> {
         let version = self.version.as_ref().map_or(Ok(None), |column| self.integer(column, row))?;
         Ok(version.and_then(|version| i32::try_from(version).ok()))
     }
 
-    pub(super) fn partition(&self, row: Row<'_, '_>) -> Result<Option<i32>, RouteError> {
+    pub(in crate::outbox) fn partition(&self, row: Row<'_, '_>) -> Result<Option<i32>, RouteError> {
         let Some(column) = &self.partition else { return Ok(None) };
         let Some(number) = self.integer(column, row)? else { return Ok(None) };
         match i32::try_from(number) {
@@ -295,7 +304,7 @@ impl OutboxTable {
         })
     }
 
-    pub(super) fn timestamp_ms(&self, row: Row<'_, '_>) -> Result<Option<i64>, RouteError> {
+    pub(in crate::outbox) fn timestamp_ms(&self, row: Row<'_, '_>) -> Result<Option<i64>, RouteError> {
         let Some(EventTimestamp { column, kind }) = &self.timestamp else { return Ok(None) };
         let text = match self.raw(column, row)? {
             ColumnValue::Null => return Ok(None),
@@ -312,7 +321,7 @@ impl OutboxTable {
         Ok(Some(millis))
     }
 
-    pub(super) fn decode<'a>(
+    pub(in crate::outbox) fn decode<'a>(
         &self,
         column: &'a BoundColumn,
         row: Row<'_, 'a>,
@@ -336,7 +345,7 @@ impl OutboxTable {
 
 /// Reports whether a payload is empty for `route.tombstone.on.empty.payload`: NULL, or text that contains
 /// only blanks and control characters.
-pub(super) fn is_empty(payload: &Value<'_>) -> bool {
+pub(in crate::outbox) fn is_empty(payload: &Value<'_>) -> bool {
     match payload {
         Value::Null => true,
         Value::Str(text) => text.chars().all(|character| character <= ' '),

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::envelope::Envelope;
-use super::error::{BindError, BindProblem};
-use super::options::{AdditionalMissing, MappedColumn};
 use super::placement::{AdditionalField, Placement};
-use super::router::{Assumption, NamedConverter, Router};
 use super::spans::RowTracing;
-use super::table::{BoundColumn, NamedColumn, OutboxTable};
 use super::timestamp::{EventTimestamp, TimestampKind};
 use super::unmasked::Unmasked;
+use super::{BoundColumn, NamedColumn, OutboxTable};
+use crate::outbox::error::{BindError, BindProblem};
+use crate::outbox::options::{AdditionalMissing, MappedColumn};
+use crate::outbox::router::{Assumption, NamedConverter, Router};
 use connect_data::column::{ColumnCodec, ColumnDescription, TypeKind};
 use connect_data::trace::SpanRules;
 use connect_data::{Kind, Schema};
@@ -24,12 +24,12 @@ const TWINS: &[(&str, &str)] =
     &[("aggregateid", "aggregate_id"), ("aggregatetype", "aggregate_type"), ("type", "event_type")];
 
 /// Returns the snake-case twin of one of Debezium's default columns.
-pub(super) fn twin_of(column: &str) -> Option<&'static str> {
+pub(in crate::outbox) fn twin_of(column: &str) -> Option<&'static str> {
     TWINS.iter().find(|(default, _)| *default == column).map(|(_, twin)| *twin)
 }
 
 /// Search for a table's columns, which collects all problems.
-pub(super) struct Binding {
+pub(in crate::outbox) struct Binding {
     router: Arc<Router>,
     table: String,
     /// The prefix of the names of value schemas, see [`OutboxTable`].
@@ -59,7 +59,11 @@ struct Placed {
 }
 
 impl Binding {
-    pub(super) fn new(router: Arc<Router>, relation: &Relation, descriptions: &[ColumnDescription]) -> Self {
+    pub(in crate::outbox) fn new(
+        router: Arc<Router>,
+        relation: &Relation,
+        descriptions: &[ColumnDescription],
+    ) -> Self {
         let describe = |column: &pg_replication::pgoutput::Column| {
             let known = descriptions
                 .iter()
@@ -92,7 +96,7 @@ impl Binding {
         }
     }
 
-    pub(super) fn finish(mut self) -> Result<OutboxTable, BindError> {
+    pub(in crate::outbox) fn finish(mut self) -> Result<OutboxTable, BindError> {
         let router = Arc::clone(&self.router);
         let options = &router.options;
         let id = self.mapped(&options.event_id, Some(router.header_converter()));

@@ -1,18 +1,18 @@
 //! The column of an event's timestamp.
 
-use super::table::BoundColumn;
+use super::BoundColumn;
 use connect_data::column::{Moment, parse_timestamp, parse_timestamptz};
 
 /// The column of the record's timestamp.
 #[derive(Debug)]
-pub(super) struct EventTimestamp {
-    pub(super) column: BoundColumn,
-    pub(super) kind: TimestampKind,
+pub(in crate::outbox) struct EventTimestamp {
+    pub(in crate::outbox) column: BoundColumn,
+    pub(in crate::outbox) kind: TimestampKind,
 }
 
 /// The representation of time in the column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TimestampKind {
+pub(in crate::outbox) enum TimestampKind {
     Timestamp,
     /// A type that Debezium refuses.
     TimestampTz,
@@ -22,7 +22,7 @@ pub(super) enum TimestampKind {
 
 impl TimestampKind {
     /// Returns the earliest time that Kafka accepts, as a literal of SQL.
-    pub(super) const fn earliest(self) -> &'static str {
+    pub(in crate::outbox) const fn earliest(self) -> &'static str {
         match self {
             Self::Timestamp => "'1970-01-01'",
             Self::TimestampTz => "'1970-01-01 00:00:00+00'",
@@ -32,7 +32,7 @@ impl TimestampKind {
 
     /// Converts a value to milliseconds since the Unix epoch, truncated toward zero as by Java's division.
     /// Returns `None` for the infinities.
-    pub(super) fn millis(self, text: &str) -> Option<i64> {
+    pub(in crate::outbox) fn millis(self, text: &str) -> Option<i64> {
         let moment = match self {
             Self::EpochMillis => return text.parse().ok(),
             Self::Timestamp => parse_timestamp(text)?,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::error::RouteError;
-use super::table::{BoundColumn, OutboxTable};
+use super::{BoundColumn, OutboxTable};
+use crate::outbox::error::RouteError;
 use connect_data::converter::{Destination, Encoded};
 use connect_data::trace::{Begun, RowMoment, SpanRules, Tracer};
 use connect_data::{Kind, Schema, Value};
@@ -20,7 +20,12 @@ pub struct RowTracing {
 }
 
 impl RowTracing {
-    pub(super) fn new(tracer: Tracer, rules: SpanRules, table: &str, column: Option<BoundColumn>) -> Self {
+    pub(in crate::outbox) fn new(
+        tracer: Tracer,
+        rules: SpanRules,
+        table: &str,
+        column: Option<BoundColumn>,
+    ) -> Self {
         Self { tracer, rules, table: table.into(), column }
     }
 
@@ -42,7 +47,7 @@ impl RowTracing {
 
 impl OutboxTable {
     /// Converts a header with the span's context.
-    pub(super) fn span_header<'a>(
+    pub(in crate::outbox) fn span_header<'a>(
         &self,
         text: &'a str,
         into: &mut Destination<'_>,

@@ -1,13 +1,15 @@
 //! Topics of route values.
 
+pub(in crate::outbox) mod name;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use fancy_regex::Regex;
 
-use super::topic_name::{IllegalTopicName, check_topic_name};
 use connect_data::java::replacement::Replacement;
 use connect_data::{OptionReader, Refused, java};
+use name::{IllegalTopicName, check_topic_name};
 
 const REGEX_KEY: &str = "route.topic.regex";
 const REGEX_DEFAULT: &str = "(?<routedByValue>.*)";
@@ -28,7 +30,7 @@ pub struct TopicRouting {
 
 /// Reason why a route value has no topic. Its text never contains the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum TopicError {
+pub(in crate::outbox) enum TopicError {
     #[error(transparent)]
     Illegal(#[from] IllegalTopicName),
     #[error("matching route.topic.regex takes too long on it")]
@@ -36,7 +38,7 @@ pub(super) enum TopicError {
 }
 
 impl TopicRouting {
-    pub(super) fn read(options: &mut OptionReader<'_>) -> Result<Self, Refused> {
+    pub(in crate::outbox) fn read(options: &mut OptionReader<'_>) -> Result<Self, Refused> {
         let regex = options.text(REGEX_KEY).unwrap_or_else(|| REGEX_DEFAULT.to_owned());
         let replacement = options.text(REPLACEMENT_KEY).unwrap_or_else(|| REPLACEMENT_DEFAULT.to_owned());
         let (find, whole) = java::regex::compile(&regex).map_err(|error| {
@@ -49,7 +51,7 @@ impl TopicRouting {
 
     /// Returns the topic of a route value: if the whole value matches, the value with the first match
     /// replaced, else the value itself.
-    pub(super) fn topic<'v>(&self, value: &'v str) -> Result<Cow<'v, str>, TopicError> {
+    pub(in crate::outbox) fn topic<'v>(&self, value: &'v str) -> Result<Cow<'v, str>, TopicError> {
         let backtracking = |_| TopicError::Backtracking;
         if !self.whole.is_match(value).map_err(backtracking)? {
             return Ok(Cow::Borrowed(value));
@@ -68,18 +70,22 @@ impl TopicRouting {
 
 /// Topics by route value, so that the expression runs once for each value instead of each row.
 #[derive(Debug, Default)]
-pub(super) struct TopicCache {
+pub(in crate::outbox) struct TopicCache {
     ids: HashMap<String, TopicId>,
     topics: Vec<String>,
 }
 
 /// A topic in the cache, valid until the next one is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TopicId(usize);
+pub(in crate::outbox) struct TopicId(usize);
 
 impl TopicCache {
     /// Returns the value's topic, after a check of its name.
-    pub(super) fn learn(&mut self, routing: &TopicRouting, value: &str) -> Result<TopicId, TopicError> {
+    pub(in crate::outbox) fn learn(
+        &mut self,
+        routing: &TopicRouting,
+        value: &str,
+    ) -> Result<TopicId, TopicError> {
         if let Some(id) = self.ids.get(value) {
             return Ok(*id);
         }
@@ -96,7 +102,7 @@ impl TopicCache {
     }
 
     /// Returns the topic's name.
-    pub(super) fn name(&self, id: TopicId) -> &str {
+    pub(in crate::outbox) fn name(&self, id: TopicId) -> &str {
         self.topics.get(id.0).map_or("", String::as_str)
     }
 }

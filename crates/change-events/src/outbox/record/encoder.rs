@@ -1,16 +1,16 @@
 //! Buffers for the conversion of rows.
 
-use super::expand::KnownSchemas;
-use super::topic::TopicCache;
+use crate::outbox::expand::KnownSchemas;
+use crate::outbox::topic::TopicCache;
 use connect_data::converter::registered::{Registration, SchemaId, SchemaIds};
 
 /// The buffers for the conversion of rows, reused from row to row.
 #[derive(Debug, Default)]
 pub struct Encoder {
-    pub(super) scratch: Vec<u8>,
-    pub(super) topics: TopicCache,
-    pub(super) schemas: SchemaIds,
-    pub(super) structures: KnownSchemas,
+    pub(in crate::outbox) scratch: Vec<u8>,
+    pub(in crate::outbox) topics: TopicCache,
+    pub(in crate::outbox) schemas: SchemaIds,
+    pub(in crate::outbox) structures: KnownSchemas,
 }
 
 impl Encoder {
@@ -40,7 +40,7 @@ impl Encoder {
         &self.scratch
     }
 
-    pub(super) fn start_row(&mut self) {
+    pub(in crate::outbox) fn start_row(&mut self) {
         self.scratch.clear();
         self.scratch.shrink_to(Self::KEPT_BYTES_MAX);
     }

@@ -14,7 +14,7 @@ pub struct Unmasked {
 }
 
 impl Unmasked {
-    pub(super) fn of(
+    pub(in crate::outbox) fn of(
         table: &str,
         column: &str,
         codec: &ColumnCodec,

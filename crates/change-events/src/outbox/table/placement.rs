@@ -28,7 +28,7 @@ pub enum Placement {
 
 /// Parses `column:placement[:alias],…`. As in Debezium, blanks around the parts, a comma at the end and an
 /// empty alias are accepted.
-pub(super) fn parse(text: &str) -> Result<Vec<AdditionalField>, OptionError> {
+pub(in crate::outbox) fn parse(text: &str) -> Result<Vec<AdditionalField>, OptionError> {
     let refuse = |reason: String| OptionError::new(KEY, text, reason);
     let list = text.trim_end_matches(',');
     let mut fields = Vec::new();

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value as Json};
 
+use super::Headers;
 use super::encoder::Encoder;
-use super::message::MessageOutbox;
-use super::record::Headers;
-use super::table::{BoundColumn, OutboxTable};
+use crate::outbox::message::MessageOutbox;
+use crate::outbox::table::{BoundColumn, OutboxTable};
 use connect_data::Value;
 use connect_data::column::ColumnCodec;
 use connect_data::converter::{Destination, Encoded};

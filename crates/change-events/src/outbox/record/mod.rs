@@ -1,32 +1,36 @@
 //! Events with converted parts.
 
+pub(in crate::outbox) mod encoder;
+pub(in crate::outbox) mod raw;
+
+use encoder::Encoder;
+
 use smallvec::SmallVec;
 
-use super::encoder::Encoder;
 use super::topic::TopicId;
 use connect_data::converter::Encoded;
 use connect_data::record::{Header, ProducerRecord};
 
 /// Number of headers that fit without an allocation: four of Debezium's context, the id, and some of the
 /// user's.
-pub(super) const INLINE_HEADERS: usize = 12;
+pub(in crate::outbox) const INLINE_HEADERS: usize = 12;
 
 /// An event with converted parts, which are in the encoder's scratch space or borrowed from their source.
-pub(super) struct Converted<'a> {
-    pub(super) topic: TopicId,
-    pub(super) partition: Option<i32>,
-    pub(super) timestamp_ms: i64,
-    pub(super) key: Encoded<'a>,
-    pub(super) value: Encoded<'a>,
-    pub(super) headers: Headers<'a>,
+pub(in crate::outbox) struct Converted<'a> {
+    pub(in crate::outbox) topic: TopicId,
+    pub(in crate::outbox) partition: Option<i32>,
+    pub(in crate::outbox) timestamp_ms: i64,
+    pub(in crate::outbox) key: Encoded<'a>,
+    pub(in crate::outbox) value: Encoded<'a>,
+    pub(in crate::outbox) headers: Headers<'a>,
 }
 
 /// Converted headers, in wire order.
-pub(super) type Headers<'a> = SmallVec<[(&'a str, Encoded<'a>); INLINE_HEADERS]>;
+pub(in crate::outbox) type Headers<'a> = SmallVec<[(&'a str, Encoded<'a>); INLINE_HEADERS]>;
 
 impl<'a> Converted<'a> {
     /// Returns the record. Nothing may be written to the encoder after that.
-    pub(super) fn resolve(self, encoder: &'a Encoder) -> RoutedRecord<'a> {
+    pub(in crate::outbox) fn resolve(self, encoder: &'a Encoder) -> RoutedRecord<'a> {
         let scratch = &encoder.scratch;
         let header = |(name, value): (&'a str, Encoded<'a>)| Header { name, value: value.resolve(scratch) };
         RoutedRecord {
