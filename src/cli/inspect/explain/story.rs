@@ -170,7 +170,7 @@ impl Story {
             "more": self.records.more, "not_read": self.records.unread, "not_read_because": self.records.unread_because,
             "without_position": self.records.without_position,
             "next_start": self.next_start.as_ref().map(|(summary, _)| summary),
-            "groups": self.groups, "unread": self.unread, "keyless": self.keyless, "missing_facts": missing_facts(self),
+            "groups": self.groups, "unread": self.unread, "keyless": self.keyless, "not_told": missing_facts(self),
         });
         format!("{object}\n")
     }
