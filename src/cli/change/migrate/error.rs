@@ -212,7 +212,7 @@ impl Diagnose for MigrateError {
                 unprepared.with_fix("the server has none at all: is it the right server?")
             }
             Self::NoSuchSlot { others, .. } => unprepared.with_fix(format!(
-                "name one that is there: {}. If outboxd migrate finish has dropped it, nothing is left to do",
+                "name an existing one: {}. If outboxd migrate finish has dropped it, nothing is left to do",
                 others.join(", ")
             )),
             Self::OtherSlot(_) => unprepared.with_fix(

@@ -1,4 +1,4 @@
-//! Order between two sessions: the step that the target asks for, and what follows from a failure or from a slot that another client
+//! Order between two sessions: the step that the target requires, and what follows from a failure or from a slot that another client
 //! has.
 
 use std::time::{Duration, Instant};

@@ -41,7 +41,7 @@ pub(in crate::relay) enum Judged {
     Missing {
         /// Progress of an interrupted snapshot.
         unfinished: Option<Unfinished>,
-        /// The user has accepted that the stored position counts no more.
+        /// The operator has accepted that the stored position is ignored.
         is_accepted: bool,
     },
 }
@@ -66,7 +66,7 @@ pub(in crate::relay) struct Found {
     pub(in crate::relay) slot: Slot,
     /// The offset that is stored for it.
     pub(in crate::relay) stored: Option<SourceOffset>,
-    /// The position is read when the stream has started: this process knows where it has left the slot.
+    /// The position is read when the stream has started: this process has its own record of where the slot was.
     pub(in crate::relay) reads_later: bool,
     /// Progress of incremental snapshots in the position.
     pub(in crate::relay) snapshots: Option<StoredSnapshots>,

@@ -1,5 +1,5 @@
 //! The order of a relay's life, without I/O: each state is a type that accepts what was observed and returns the next one. Two
-//! drivers do what a state asks for: the supervisor with connections, the simulation with models of both servers.
+//! drivers execute what a state requires: the supervisor with connections, the simulation with models of both servers.
 //!
 //! - [`between`]: open, pause or end; the reaction to a failure.
 //! - [`start`]: from the server to the stream.

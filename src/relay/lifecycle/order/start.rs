@@ -54,9 +54,9 @@ pub(in crate::relay) struct CatchUp(());
 /// Result of a read of the position.
 #[derive(Debug)]
 pub(in crate::relay) enum CaughtUp {
-    /// Kafka is away: the position is read again, however long that takes.
+    /// Kafka cannot be reached: the position is read again, without a time limit.
     Again(Error),
-    /// Kafka does not permit it: the session continues with what it knows.
+    /// Kafka does not permit it: the session continues without the position.
     Without(Error),
     Read(Option<Box<Position>>),
 }

@@ -11,7 +11,7 @@ pub(in crate::relay) struct NeedsFence(());
 #[derive(Debug)]
 pub(in crate::relay) struct NeedsState(());
 
-/// Take-over that knows the state. Next, its transaction must be visible in all of its topics: one that is in the topic of the state,
+/// Take-over with a known state. Next, its transaction must be visible in all of its topics: one that is in the topic of the state,
 /// and that Kafka has forgotten in another, is no reason to confirm anything.
 #[derive(Debug)]
 pub(in crate::relay) struct NeedsVisible(Box<State>);

@@ -16,7 +16,7 @@ use crate::telemetry::Component;
 /// Storing a stop.
 impl Relay {
     /// Stores the reason beside the position, if that requires it. While Kafka cannot be reached, the process waits for it instead of
-    /// ending: a supervisor would start another one, which would not know the reason.
+    /// ending: a supervisor would start another one without the reason.
     pub(super) async fn store_stop(
         &self,
         positions: Option<&Positions>,
@@ -33,7 +33,7 @@ impl Relay {
             if target.get() == Target::Stop || error.class() == Class::Definite {
                 tracing::error!(
                     error = chain(&error),
-                    "cannot store in Kafka that rows are missing in the stream: the next start does not know it"
+                    "cannot store in Kafka that rows are missing in the stream: the next start cannot report it"
                 );
                 return;
             }
