@@ -36,6 +36,8 @@ pub(super) enum Bug {
     BelievesReports,
     /// A new session begins while records of the last one are on their way.
     DoesNotSettle,
+    /// Waits for records in flight although the producer has failed and never reports them.
+    WaitsForEver,
     /// The first record of a partition does not travel alone.
     FirstHasCompany,
     /// A refused record does not stop the client.

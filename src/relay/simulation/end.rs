@@ -50,8 +50,7 @@ impl<'p> Process<'p> {
         match drained {
             Ok(Draining::Wait) => return State::Draining(session, error, ending),
             Ok(Draining::Purge) => {
-                let mut kafka = world.kafka.borrow_mut();
-                self.clients.iter().for_each(|client| kafka.clients[*client].purge());
+                self.purge(world);
                 return State::Draining(session, error, ending);
             }
             Ok(Draining::Done | Draining::Late) | Err(_) => {}
@@ -89,9 +88,7 @@ impl<'p> Process<'p> {
         };
         if refused > 0 && !is_explained {
             let named = cause.unwrap_or(error);
-            truth.violate(format!(
-                "L12: a record of a transaction was refused, and the session ends over {named}"
-            ));
+            truth.violate(format!("L12: a record was refused, and the session ends over {named}"));
         }
     }
 
@@ -104,23 +101,36 @@ impl<'p> Process<'p> {
     pub(super) fn settle(
         &mut self,
         mut session: Box<Session<'p>>,
-        settling: Settling,
+        mut settling: Settling,
         world: &mut World<'p>,
     ) -> State<'p> {
         let gives_up = world.bug == Some(Bug::DoesNotSettle) || self.target.get() == Target::Stop;
         match settling.turn(&mut session.core, gives_up, world.now()) {
             Err(error) => return self.broke(&error, world),
-            Ok(false) => return State::Settling(session, settling),
-            Ok(true) => {}
+            Ok(Draining::Wait) => return State::Settling(session, settling),
+            Ok(Draining::Purge) => {
+                if world.bug != Some(Bug::WaitsForEver) {
+                    self.purge(world);
+                }
+                return State::Settling(session, settling);
+            }
+            Ok(Draining::Done | Draining::Late) => {}
         }
         let waited = settling.waits() && !gives_up;
         let Err(error) = self.remember(&mut session, settling, world) else { return State::Connecting };
-        let failed =
-            session.core.feed.take_refusal(world.now()).is_some() || matches!(error, Error::Kafka(_));
+        if waited {
+            self.check_cause(Some(&error), &error, world);
+        }
+        let failed = matches!(error, Error::Kafka(_) | Error::Refused { .. });
         if waited && !failed && self.is_history(&session, world) {
             world.kafka.borrow_mut().truth.settled(self.number);
         }
         self.endure(&error, Step::Session, world)
+    }
+
+    fn purge(&self, world: &World<'p>) {
+        let mut kafka = world.kafka.borrow_mut();
+        self.clients.iter().for_each(|client| kafka.clients[*client].purge());
     }
 
     /// Returns whether the server's history is the one with which the session began.

@@ -185,6 +185,7 @@ fn planted_bugs_are_found() {
         (Bug::BelievesLsns, 300),
         (Bug::BelievesReports, 300),
         (Bug::DoesNotSettle, 300),
+        (Bug::WaitsForEver, 1000),
         (Bug::FirstHasCompany, 300),
         (Bug::NotGapless, 300),
         (Bug::DoesNotDrain, 300),

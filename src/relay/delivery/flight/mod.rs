@@ -246,8 +246,8 @@ impl<'p, T: Transport> Flight<'p, T> {
     /// # Errors
     /// When a record was refused, or the producer cannot continue.
     pub(in crate::relay) fn collect(&mut self, now: Now) -> Result<Reports, Error> {
-        let mut reports = self.absorb(now)?;
-        let failure = self.refusals.reason().or_else(|| reports.fatal.take());
+        let reports = self.absorb(now)?;
+        let failure = self.refusals.reason();
         match (self.fault(), failure) {
             (Some(fault), _) => Err(fault),
             (None, Some(reason)) => Err(self.transactions.broken(reason)),
@@ -342,14 +342,6 @@ impl<'p, T: Transport> Flight<'p, T> {
         self.window.records() == 0 && !self.transactions.is_busy()
     }
 
-    /// Absorbs reports after a session has ended, and aborts what is not committed. Returns true once nothing
-    /// is in flight.
-    pub(in crate::relay) fn wind_up(&mut self, now: Now) -> Result<bool, Error> {
-        self.absorb(now)?;
-        self.step(now, Urgency::Over)?;
-        Ok(self.is_settled())
-    }
-
     /// Returns and clears the reason of the last failed commit, or the brokers' error for the producer.
     pub(in crate::relay) fn fault(&mut self) -> Option<Error> {
         self.transactions.take_fault()
@@ -387,6 +379,11 @@ impl<'p, T: Transport> Flight<'p, T> {
     /// Returns the records that were refused for their own sake, up to the number that is remembered.
     pub(in crate::relay) fn refused(&self) -> &[Refused] {
         self.refusals.refused()
+    }
+
+    /// Returns whether the producer has failed, so that what is in flight may never be reported.
+    pub(in crate::relay) const fn has_failed(&self) -> bool {
+        self.refusals.has_failed()
     }
 
     /// Returns whether the failed record was acknowledged and is perhaps not in the log: other records in

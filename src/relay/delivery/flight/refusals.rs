@@ -9,6 +9,8 @@ use crate::relay::delivery::dead_letters::Refused;
 pub(super) struct Refusals {
     /// First one that is not a mere consequence of another: the reason for which the session ends.
     first: Option<Rejection>,
+    /// The producer's fatal error.
+    fatal: Option<String>,
     /// All that were refused for their own sake, if the dead-letter topic needs them.
     refused: Vec<Refused>,
     remembers: bool,
@@ -30,14 +32,23 @@ impl Refusals {
     /// Records the refusals of delivery reports.
     pub(super) fn take(&mut self, reports: &mut Reports, ledger: &Ledger) {
         self.remember(std::mem::take(&mut reports.refused), ledger);
+        self.fatal = self.fatal.take().or(reports.fatal.take());
         if self.first.as_ref().is_none_or(Rejection::is_consequence) {
             self.first = reports.rejection.take().or(self.first.take());
         }
     }
 
-    /// Returns the reason of the first.
+    /// Returns the reason of the first, or the producer's fatal error.
     pub(super) fn reason(&self) -> Option<String> {
-        self.first.as_ref().map(|first| first.reason.clone())
+        self.first.as_ref().map(|first| first.reason.clone()).or_else(|| self.fatal.clone())
+    }
+
+    /// Returns whether the producer has failed.
+    pub(super) const fn has_failed(&self) -> bool {
+        match &self.first {
+            Some(first) => !first.is_doubtful(),
+            None => self.fatal.is_some(),
+        }
     }
 
     pub(super) const fn take_first(&mut self) -> Option<Rejection> {

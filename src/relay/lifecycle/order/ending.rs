@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use crate::error::{Class, Diagnose as _};
 use crate::kafka::Transport;
+use crate::relay::delivery::exactly_once::Urgency;
 use crate::relay::error::Error;
 use crate::relay::lifecycle::memory::Memory;
 use crate::relay::origin::Origin;
-use crate::relay::pipeline::core::Core;
+use crate::relay::pipeline::core::{CAUSE_TIMEOUT, Core, Draining, Ending, Limits};
 use crate::relay::time::clock::Now;
 use crate::wal::Lsn;
 
@@ -43,7 +44,12 @@ pub(in crate::relay) struct Beginning {
 
 /// Session whose connection is closed. The next one must not start while its records are in flight: they would overtake each other.
 #[derive(Debug)]
-pub(in crate::relay) struct Settling(Ended);
+pub(in crate::relay) struct Settling {
+    ended: Ended,
+    ending: Ending,
+    /// Every record has been reported, so that a refusal among them is known.
+    is_settled: bool,
+}
 
 impl AfterStream {
     /// Decides after a stream that has drained or failed.
@@ -76,6 +82,13 @@ impl Ended {
         matches!(self, Self::Failed(_))
     }
 
+    const fn failure(&self) -> Option<&Error> {
+        match self {
+            Self::Failed(error) => Some(error),
+            Self::Whole | Self::Late => None,
+        }
+    }
+
     /// Returns whether records may be in flight. After a definite error there is none, and the wait for Kafka was that of the drain,
     /// which has a limit.
     fn leaves_records(&self) -> bool {
@@ -97,29 +110,35 @@ impl Settling {
     ) -> Self {
         memory.stood_still = ended.has_failed() && core.stood_still(now);
         memory.drained(matches!(ended, Ended::Whole), core.feed.out.flight.frontier());
-        Self(ended)
+        // Kafka may be away for long.
+        let limits = Limits { cause: CAUSE_TIMEOUT, rest: None };
+        let ending = Ending::new(ended.failure(), core, Urgency::Over, limits, now);
+        Self { ended, ending, is_settled: false }
     }
 
-    /// Reads delivery reports. Returns true once the next session may start; a stop does not wait for it.
+    /// Reads delivery reports, and returns the next action. The next session may start once it is done; a stop does not wait for it.
     ///
     /// # Errors
     /// When a report names a record that was never handed over.
     pub(in crate::relay) fn turn(
-        &self,
+        &mut self,
         core: &mut Core<'_, impl Transport>,
         stopping: bool,
         now: Now,
-    ) -> Result<bool, Error> {
-        if !self.0.leaves_records() {
-            return Ok(true);
+    ) -> Result<Draining, Error> {
+        if !self.ended.leaves_records() {
+            return Ok(Draining::Done);
         }
-        Ok(core.wind_up(now)? || stopping)
+        let then = self.ending.wind_up(core, now)?;
+        self.is_settled = then == Draining::Done;
+        Ok(if stopping { Draining::Done } else { then })
     }
 
     /// Remembers the session, which began there.
     ///
     /// # Errors
-    /// With the failure that has ended it.
+    /// With the failure that has ended it, or the refusal that came while its records were waited for: the next session needs another
+    /// producer then.
     pub(in crate::relay) fn end(
         self,
         core: &mut Core<'_, impl Transport>,
@@ -131,25 +150,24 @@ impl Settling {
         if let Some(snapshots) = core.feed.snapshots_at(frontier) {
             memory.snapshots = snapshots;
         }
-        memory.remember(beginning.origin, beginning.confirmed, &core.feed, self.0.has_failed(), now);
-        match self.0 {
-            Ended::Whole | Ended::Late => Ok(()),
-            Ended::Failed(error) => Err(error),
-        }
+        let refusal = if self.is_settled { core.feed.take_refusal(now) } else { None };
+        let failure = refusal.or(match self.ended {
+            Ended::Whole | Ended::Late => None,
+            Ended::Failed(error) => Some(error),
+        });
+        memory.remember(beginning.origin, beginning.confirmed, &core.feed, failure.is_some(), now);
+        failure.map_or(Ok(()), Err)
     }
 
     /// Returns the failure that has ended the session.
     #[cfg(test)]
     pub(in crate::relay) const fn failure(&self) -> Option<&Error> {
-        match &self.0 {
-            Ended::Failed(error) => Some(error),
-            Ended::Whole | Ended::Late => None,
-        }
+        self.ended.failure()
     }
 
     /// Returns whether it waits for records in flight.
     #[cfg(test)]
     pub(in crate::relay) fn waits(&self) -> bool {
-        self.0.leaves_records()
+        self.ended.leaves_records()
     }
 }

@@ -13,7 +13,7 @@ use crate::relay::lifecycle::link::Link;
 use crate::relay::lifecycle::order::Settling;
 use crate::relay::lifecycle::retry::STANDBY_INTERVAL;
 use crate::relay::lifecycle::session::Session;
-use crate::relay::pipeline::core::{CAUSE_TIMEOUT, Core, Ending, Limits};
+use crate::relay::pipeline::core::{CAUSE_TIMEOUT, Core, Draining, Ending, Limits};
 use crate::relay::time::clock::Now;
 
 /// End of a session.
@@ -58,12 +58,17 @@ impl Relay {
     /// ends with that error.
     pub(super) async fn settle(
         &self,
-        settling: &Settling,
+        settling: &mut Settling,
         core: &mut Core<'_>,
         mut lost: Lost,
         target: &TargetReceiver,
     ) -> Option<postgres::Error> {
-        while matches!(settling.turn(core, target.get() == Target::Stop, Now::read()), Ok(false)) {
+        loop {
+            match settling.turn(core, target.get() == Target::Stop, Now::read()) {
+                Ok(Draining::Wait) => {}
+                Ok(Draining::Purge) => self.parts.producer.purge(),
+                Ok(Draining::Done | Draining::Late) | Err(_) => return None,
+            }
             self.status.tick_idle(Instant::now());
             tokio::select! {
                 biased;
@@ -73,6 +78,5 @@ impl Relay {
                 () = time::sleep(STANDBY_INTERVAL) => {}
             }
         }
-        None
     }
 }

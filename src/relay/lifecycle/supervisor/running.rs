@@ -77,8 +77,8 @@ impl Relay {
         if ended.has_failed() && target.get() == Target::Run {
             self.status.enter(Phase::Connecting);
         }
-        let settling = Settling::begin(ended, &mut core, memory, Now::read());
-        let gone = self.settle(&settling, &mut core, tasks.lost, target).await;
+        let mut settling = Settling::begin(ended, &mut core, memory, Now::read());
+        let gone = self.settle(&mut settling, &mut core, tasks.lost, target).await;
         tasks.slot.shutdown().await;
         let outcome = settling.end(&mut core, memory, beginning, Now::read());
         gone.map_or(outcome, |error| Err(error.into()))

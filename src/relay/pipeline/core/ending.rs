@@ -1,4 +1,4 @@
-//! The wait for records in flight after a failure, without new rows, until the cause of the failure is known.
+//! The wait for records in flight without new rows: after a failure until its cause is known, and at the end of a snapshot.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,16 @@ use crate::relay::progress::position::DuePosition;
 use crate::relay::time::clock::Now;
 use crate::replication::StandbyStatusUpdate;
 
-/// Longest wait for the delivery report that has the cause of a fatal producer error.
+/// Longest wait for the delivery report that has the cause of a producer's failure.
 pub(in crate::relay) const CAUSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Wait for records in flight when no more rows are handed over, after a failure or at the end of a snapshot.
 ///
 /// A fatal error of the producer has a cause: the record that was refused. It is final once everything else
 /// has been reported, which is waited for; and what is acknowledged meanwhile is confirmed, so that it is not
-/// repeated.
+/// repeated. A producer that has failed may never report the records behind it: they are given up after a while, whenever in
+/// the wait it fails.
+#[derive(Debug)]
 pub(in crate::relay) struct Ending {
     /// A transaction of Kafka may have failed: why, is known once it has ended.
     of_transactions: bool,
@@ -29,7 +31,7 @@ pub(in crate::relay) struct Ending {
 /// Longest waits of an ending.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::relay) struct Limits {
-    /// For the cause of a fatal error, before everything in flight is given up.
+    /// For the cause of a producer's failure, before everything in flight is given up.
     pub(in crate::relay) cause: Duration,
     /// For the rest; `None` is unlimited.
     pub(in crate::relay) rest: Option<Duration>,
@@ -37,8 +39,12 @@ pub(in crate::relay) struct Limits {
 
 #[derive(Debug, Clone, Copy)]
 enum Stage {
-    Cause { until: Instant },
-    Rest { until: Option<Instant> },
+    /// The producer works: Kafka answers in the end.
+    Works { until: Option<Instant> },
+    /// The producer has failed.
+    Failed { until: Instant },
+    /// What was in flight is given up, which is reported too.
+    GivenUp { until: Option<Instant> },
 }
 
 /// Result of a turn of an ending.
@@ -76,8 +82,8 @@ impl Ending {
     ) -> Self {
         let refused = matches!(failure, Some(Error::Kafka(_))) && !core.feed.out.flight.is_doubtful();
         let stage = match refused {
-            true => Stage::Cause { until: now.instant + limits.cause },
-            false => Stage::Rest { until: limits.rest.map(|rest| now.instant + rest) },
+            true => Stage::Failed { until: now.instant + limits.cause },
+            false => Stage::Works { until: limits.rest(now) },
         };
         Self { of_transactions: failure.is_none_or(Error::is_of_transactions), stage, limits, urgency }
     }
@@ -97,11 +103,23 @@ impl Ending {
         let keep = core.position_to_store(true, now);
         let update = core.feedback.poll(now.instant, now.postgres());
         let settled = core.feed.out.flight.is_settled() && core.is_kept(now);
-        let then = self.next(settled, now);
-        if then == Draining::Purge {
-            core.feed.out.flight.abandon();
-        }
+        let then = self.next(settled, core, now);
         Ok(Drain { update, keep, obstacle, then })
+    }
+
+    /// Does the same when the session is over: nothing more is confirmed or stored.
+    ///
+    /// # Errors
+    /// When a report names a record that was never handed over.
+    pub(in crate::relay) fn wind_up(
+        &mut self,
+        core: &mut Core<'_, impl Transport>,
+        now: Now,
+    ) -> Result<Draining, Error> {
+        core.feed.out.flight.absorb(now)?;
+        core.feed.out.flight.step(now, self.urgency)?;
+        let settled = core.feed.out.flight.is_settled();
+        Ok(self.next(settled, core, now))
     }
 
     /// Returns the cause of the failure, as far as it is known now.
@@ -111,27 +129,41 @@ impl Ending {
         refusal.or(fault)
     }
 
-    fn next(&mut self, settled: bool, now: Now) -> Draining {
+    fn next(&mut self, settled: bool, core: &mut Core<'_, impl Transport>, now: Now) -> Draining {
         if settled {
             return Draining::Done;
         }
+        if matches!(self.stage, Stage::Works { .. }) && core.feed.out.flight.has_failed() {
+            self.stage = Stage::Failed { until: now.instant + self.limits.cause };
+        }
         match self.stage {
-            Stage::Cause { until } if now.instant >= until => {
-                self.stage = Stage::Rest { until: self.limits.rest.map(|rest| now.instant + rest) };
+            Stage::Failed { until } if now.instant >= until => {
+                self.stage = Stage::GivenUp { until: self.limits.rest(now) };
+                core.feed.out.flight.abandon();
                 Draining::Purge
             }
-            Stage::Rest { until: Some(until) } if now.instant >= until => Draining::Late,
-            Stage::Cause { .. } | Stage::Rest { .. } => Draining::Wait,
+            Stage::Works { until: Some(until) } | Stage::GivenUp { until: Some(until) }
+                if now.instant >= until =>
+            {
+                Draining::Late
+            }
+            Stage::Works { .. } | Stage::Failed { .. } | Stage::GivenUp { .. } => Draining::Wait,
         }
     }
 
     /// Returns the time of the next turn at the latest.
     pub(in crate::relay) fn wake_at(&self, core: &Core<'_, impl Transport>, now: Now) -> Instant {
         let stage = match self.stage {
-            Stage::Cause { until } => Some(until),
-            Stage::Rest { until } => until,
+            Stage::Failed { until } => Some(until),
+            Stage::Works { until } | Stage::GivenUp { until } => until,
         };
         let others = [stage, core.feed.out.flight.commit_due(), core.position_due(now)];
         others.into_iter().flatten().fold(core.feedback.due(), Instant::min)
+    }
+}
+
+impl Limits {
+    fn rest(&self, now: Now) -> Option<Instant> {
+        self.rest.map(|rest| now.instant + rest)
     }
 }

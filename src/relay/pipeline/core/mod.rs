@@ -216,15 +216,6 @@ impl<'p, T: Transport> Core<'p, T> {
         })
     }
 
-    /// Absorbs reports after the session has ended, and aborts what is not committed. Returns true once
-    /// nothing is in flight.
-    ///
-    /// # Errors
-    /// When a report names a record that was never handed over.
-    pub(in crate::relay) fn wind_up(&mut self, now: Now) -> Result<bool, Error> {
-        self.feed.out.flight.wind_up(now)
-    }
-
     /// Returns whether something waits for what it needs.
     pub(in crate::relay) const fn is_waiting(&self) -> bool {
         self.held.is_some()

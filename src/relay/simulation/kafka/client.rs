@@ -61,10 +61,13 @@ pub(in crate::relay::simulation) struct Client {
     fatal: bool,
     /// A record of the transaction has failed: no further one is taken until it is aborted.
     abortable: bool,
-    /// The same since the last query.
+    /// A record was refused since the last query.
     refused: bool,
     /// Refused records whose reports come later than that.
     unreported: Vec<(Place, Vec<Queued>)>,
+    /// Once it is stopped, what it does not send is reported when it is purged, and not before.
+    withholds: bool,
+    withheld: Vec<(Place, Vec<Queued>)>,
     /// Ender of transactions, with exactly-once.
     pub(in crate::relay::simulation) ender: Option<Ender>,
 }
@@ -73,14 +76,15 @@ impl Client {
     pub(in crate::relay::simulation) fn new(id: u64, bug: Option<Bug>, deliveries: Deliveries) -> Self {
         let (lanes, unreported) = (BTreeMap::new(), Vec::new());
         let (fatal, abortable, refused, ender) = (false, false, false, None);
-        Self { id, bug, deliveries, lanes, fatal, abortable, refused, unreported, ender }
+        let (withholds, withheld) = (id / 2 % 2 == 1, Vec::new());
+        Self { id, bug, deliveries, lanes, fatal, abortable, refused, unreported, withholds, withheld, ender }
     }
 
     pub(in crate::relay::simulation) const fn is_fatal(&self) -> bool {
         self.fatal
     }
 
-    /// Returns whether a record of a transaction was refused since the last call.
+    /// Returns whether a record was refused since the last call.
     pub(in crate::relay::simulation) const fn take_refused(&mut self) -> bool {
         std::mem::replace(&mut self.refused, false)
     }
@@ -138,6 +142,7 @@ impl Client {
     /// Ends its process. Requests in flight may arrive all the same.
     pub(in crate::relay::simulation) fn die(&mut self) {
         self.unreported.clear();
+        self.withheld.clear();
         for lane in self.lanes.values_mut() {
             lane.queue.clear();
             lane.batches.clear();
@@ -151,6 +156,9 @@ impl Client {
     pub(in crate::relay::simulation) fn purge(&mut self) {
         self.report_refused();
         self.abortable = false;
+        for (place, records) in std::mem::take(&mut self.withheld) {
+            self.fail(place, records, Code::PurgeQueue);
+        }
         let places: Vec<Place> = self.lanes.keys().copied().collect();
         for place in places {
             let Some(lane) = self.lanes.get_mut(&place) else { continue };
@@ -282,8 +290,9 @@ impl Client {
                     lane.lose_connection();
                 }
                 let records = batch.map(|batch| batch.records).unwrap_or_default();
+                self.refused = true;
                 if self.ender.is_some() {
-                    (self.abortable, self.refused) = (true, true);
+                    self.abortable = true;
                     self.unreported.push((place, records));
                     return;
                 }
@@ -367,7 +376,16 @@ impl Client {
         lane.batches = sent;
         let queued = lane.queue.drain(..);
         let failed = unsent.into_iter().flat_map(|batch| batch.records).chain(queued).collect();
-        self.fail(place, failed, Code::GaplessGuarantee);
+        self.fail_or_withhold(place, failed);
+    }
+
+    /// Fails what a stopped client does not send any more. librdkafka may keep some of it until it is purged.
+    fn fail_or_withhold(&mut self, place: Place, records: Vec<Queued>) {
+        if self.withholds {
+            self.withheld.push((place, records));
+        } else {
+            self.fail(place, records, Code::GaplessGuarantee);
+        }
     }
 
     /// Drops what the client of the planted bug has tried too often, and continues with the next.
