@@ -91,7 +91,8 @@ impl Shared {
 
     fn start(&self) -> Relay {
         let relay = Relay::start(&self.config);
-        self.db.wait_until_streaming();
+        // A stop before that leaves the end of the run before as it was.
+        relay.wait_for_stderr("\"to\":\"streaming\"");
         relay
     }
 
