@@ -22,14 +22,20 @@ pub(in crate::relay) struct Dispatch<'p> {
     pub(in crate::relay) repeats: Repeats,
     tally: TopicTally,
     metrics: &'p Metrics,
-    /// Record that waits for what it needs. Nothing behind it is accepted.
-    kept: Option<PendingRecord>,
 }
 
-/// Record to hand over once its need is met.
-enum PendingRecord {
+/// Records of an event that are not handed over yet, because the first of them lacks something.
+#[derive(Debug)]
+pub(in crate::relay) struct Unsent {
+    pub(in crate::relay) records: UnsentRecords,
+    pub(in crate::relay) need: Need,
+}
+
+/// Records to hand over once a need is met. Nothing behind them is accepted.
+#[derive(Debug)]
+pub(in crate::relay) enum UnsentRecords {
     /// The rest of an event's records, and how the first of them stands.
-    Records(VecDeque<OwnedRecord>, Standing),
+    Event(VecDeque<OwnedRecord>, Standing),
     /// Remains of a row that makes no event, and the error.
     Remains(Box<(RawRecord, Error)>, Standing),
 }
@@ -45,11 +51,11 @@ struct DeadLetter<'l> {
 impl<'p> Dispatch<'p> {
     /// Creates it without any known repeat.
     pub(in crate::relay) fn new(dead_letters: Option<&'p DeadLetters>, metrics: &'p Metrics) -> Self {
-        Self { dead_letters, repeats: Repeats::default(), tally: metrics.topic_tally(), metrics, kept: None }
+        Self { dead_letters, repeats: Repeats::default(), tally: metrics.topic_tally(), metrics }
     }
 
     /// Hands over the records of an event of the open transaction, each in the way that is known to be the one for it. The first that
-    /// needs something is kept, with those behind it; [`Self::resume`] hands them over.
+    /// needs something is returned, with those behind it; [`Self::resume`] hands them over.
     ///
     /// # Errors
     /// When the producer refuses one, or there is no room for what must be known.
@@ -59,20 +65,19 @@ impl<'p> Dispatch<'p> {
         records: &[ProducerRecord<'_>],
         mut standing: Standing,
         now: Now,
-    ) -> Result<Option<Need>, Error> {
+    ) -> Result<Option<Unsent>, Error> {
         let mut rest = records;
         while let [record, behind @ ..] = rest {
             if let Some(need) = self.send_record(flight, record, standing, !behind.is_empty(), now)? {
-                self.kept =
-                    Some(PendingRecord::Records(rest.iter().map(OwnedRecord::from).collect(), standing));
-                return Ok(Some(need));
+                let records = UnsentRecords::Event(rest.iter().map(OwnedRecord::from).collect(), standing);
+                return Ok(Some(Unsent { records, need }));
             }
             (rest, standing) = (behind, standing.next_part());
         }
         Ok(None)
     }
 
-    /// Hands over what is left of a row or a message that makes no event. It is kept as a record is.
+    /// Hands over what is left of a row or a message that makes no event. It is returned as a record is.
     ///
     /// # Errors
     /// When the producer refuses it, or no further key can be held.
@@ -83,28 +88,28 @@ impl<'p> Dispatch<'p> {
         error: Error,
         standing: Standing,
         now: Now,
-    ) -> Result<Option<Need>, Error> {
-        let need = self.send_raw_letter(flight, &remains, &error, standing, now)?;
-        match need {
-            Some(_) => self.kept = Some(PendingRecord::Remains(Box::new((remains, error)), standing)),
-            None => self.metrics.event_error("route"),
-        }
-        Ok(need)
+    ) -> Result<Option<Unsent>, Error> {
+        let Some(need) = self.send_raw_letter(flight, &remains, &error, standing, now)? else {
+            self.metrics.event_error("route");
+            return Ok(None);
+        };
+        let records = UnsentRecords::Remains(Box::new((remains, error)), standing);
+        Ok(Some(Unsent { records, need }))
     }
 
-    /// Hands over what was kept. It may need something more.
+    /// Hands over records whose need is met. They may need something more.
     ///
     /// # Errors
     /// As [`Self::send`].
     pub(in crate::relay) fn resume(
         &mut self,
         flight: &mut Flight<'_, impl Transport>,
+        records: UnsentRecords,
         now: Now,
-    ) -> Result<Option<Need>, Error> {
-        match self.kept.take() {
-            None => Ok(None),
-            Some(PendingRecord::Records(records, standing)) => self.send_kept(flight, records, standing, now),
-            Some(PendingRecord::Remains(waiting, standing)) => {
+    ) -> Result<Option<Unsent>, Error> {
+        match records {
+            UnsentRecords::Event(records, standing) => self.send_rest(flight, records, standing, now),
+            UnsentRecords::Remains(waiting, standing) => {
                 let (remains, error) = *waiting;
                 self.send_remains(flight, remains, error, standing, now)
             }
@@ -137,19 +142,18 @@ impl<'p> Dispatch<'p> {
         }
     }
 
-    fn send_kept(
+    fn send_rest(
         &mut self,
         flight: &mut Flight<'_, impl Transport>,
         mut records: VecDeque<OwnedRecord>,
         mut standing: Standing,
         now: Now,
-    ) -> Result<Option<Need>, Error> {
+    ) -> Result<Option<Unsent>, Error> {
         while let Some(record) = records.pop_front() {
             let (headers, more) = (record.headers(), !records.is_empty());
             if let Some(need) = self.send_record(flight, &record.as_record(&headers), standing, more, now)? {
                 records.push_front(record);
-                self.kept = Some(PendingRecord::Records(records, standing));
-                return Ok(Some(need));
+                return Ok(Some(Unsent { records: UnsentRecords::Event(records, standing), need }));
             }
             standing = standing.next_part();
         }
@@ -351,20 +355,19 @@ mod tests {
         let (log, metrics) = (Log::default(), Metrics::new(&ConfigInfo::default()));
         let (mut flight, mut dispatch) = (in_transaction(&log, &metrics), Dispatch::new(None, &metrics));
         let position = EventPosition::new(COMMIT, COMMIT, 0);
-        let need = dispatch.send(&mut flight, &records(), position.into(), now()).unwrap();
-        assert!(matches!(need, Some(Need::Topic(topic)) if topic == "a"));
+        let unsent = dispatch.send(&mut flight, &records(), position.into(), now()).unwrap().unwrap();
+        assert!(matches!(unsent.need, Need::Topic(topic) if topic == "a"));
         assert_eq!(log.values(), []);
         flight.learn_topic("a".to_owned(), 1, now());
         // The first record of a partition travels alone.
-        let need = dispatch.resume(&mut flight, now()).unwrap();
-        assert!(matches!(need, Some(Need::QueueEmpty)), "{need:?}");
+        let unsent = dispatch.resume(&mut flight, unsent.records, now()).unwrap().unwrap();
+        assert!(matches!(unsent.need, Need::QueueEmpty), "{unsent:?}");
         assert_eq!(log.values(), [sent("a", Some(b"v"))]);
-        let need = dispatch.resume(&mut flight, now()).unwrap();
-        assert!(matches!(need, Some(Need::QueueEmpty)), "it is not acknowledged yet");
+        let unsent = dispatch.resume(&mut flight, unsent.records, now()).unwrap().unwrap();
+        assert!(matches!(unsent.need, Need::QueueEmpty), "it is not acknowledged yet");
         log.acknowledges.replace(true);
         flight.collect(now()).unwrap();
-        assert!(dispatch.resume(&mut flight, now()).unwrap().is_none());
-        assert!(dispatch.resume(&mut flight, now()).unwrap().is_none(), "nothing is kept any more");
+        assert!(dispatch.resume(&mut flight, unsent.records, now()).unwrap().is_none());
         assert_eq!(log.values(), [sent("a", Some(b"v")), sent("a", None)]);
     }
 

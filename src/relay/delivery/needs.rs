@@ -5,7 +5,7 @@ use crate::change::{Lookup, Reselected};
 use crate::connect::converter::registered::{Registration, SchemaId};
 use crate::pgoutput::Relation;
 use crate::relay::capture::table::Table;
-use crate::wal::{Lsn, Oid, Xid};
+use crate::wal::{Oid, Xid};
 
 /// Requirement that must be met before the stream continues.
 #[derive(Debug)]
@@ -52,19 +52,4 @@ impl Need {
     pub(in crate::relay) const fn is_brief(&self) -> bool {
         matches!(self, Self::Table { .. } | Self::QueueEmpty)
     }
-}
-
-/// Kind of what waits.
-#[derive(Debug)]
-pub(in crate::relay) enum Waiting {
-    /// A record that the feed has kept.
-    Record,
-    /// A pgoutput message, to be taken again, and where it stands in the WAL.
-    Message { data: Vec<u8>, lsn: Lsn },
-    /// A row that its source gives again.
-    Row,
-    /// The rows behind a relation's description.
-    Rows,
-    /// A heartbeat, which beats again when it is due.
-    Heartbeat,
 }

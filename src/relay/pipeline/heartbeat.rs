@@ -52,7 +52,7 @@ impl Pulse {
             }
         };
         if let Some(need) = need {
-            return Ok(Outcome::TakeAgain(need));
+            return Ok(Outcome::Lacks(need));
         }
         self.due = now.instant + self.interval;
         Ok(Outcome::None)

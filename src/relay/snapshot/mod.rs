@@ -20,13 +20,12 @@ use super::capture::selected;
 use super::capture::selected::Selected;
 use super::capture::table::Table;
 use super::delivery::exactly_once::{Batch, Urgency};
-use super::delivery::needs::Waiting;
 use super::error::Error;
 use super::parts::RelayParts;
 use super::pipeline::core::{
     CAUSE_TIMEOUT, Core, Drain, Draining, Ending, Event, Limits, Source, Taken, Then, Turn, Wanted,
 };
-use super::pipeline::feed::{Feed, Outcome};
+use super::pipeline::feed::Feed;
 use super::pipeline::notifier::Notifier;
 use super::progress::acknowledged::Acknowledged;
 use super::time::clock::Now;
@@ -92,15 +91,10 @@ impl Source for NextRow<'_, '_> {
         now: Now,
     ) -> Result<Option<Taken>, Error> {
         let Some(row) = self.row else { return Ok(None) };
-        let lsn = self.at;
-        match feed.insert(lsn, self.table, row, now)? {
-            // It is given again.
-            Outcome::TakeAgain(need) => Ok(Some(Taken::Held { lsn, need, waiting: Waiting::Row })),
-            outcome => {
-                self.row = None;
-                Ok(Some(Taken::Message { lsn, outcome }))
-            }
-        }
+        let outcome = feed.insert(self.at, self.table, row, now)?;
+        // One that lacks something is given again.
+        self.row = self.row.filter(|_| outcome.is_lack());
+        Ok(Some(Taken::Message { lsn: self.at, outcome }))
     }
 }
 

@@ -73,16 +73,22 @@ impl SentBefore {
         };
     }
 
-    /// Reads the next row of the open transaction, whose WAL record is at `lsn`, and returns whether it was sent.
-    pub fn take_row(&mut self, lsn: Lsn) -> bool {
-        match &mut self.current {
+    /// Returns whether the next row of the open transaction, whose WAL record is at `lsn`, was sent.
+    #[must_use]
+    pub fn has_row(&self, lsn: Lsn) -> bool {
+        match &self.current {
             Current::Whole => true,
             Current::New => false,
-            Current::Part(part) if lsn == part.lsn && part.rows_at_lsn > 0 => {
-                part.rows_at_lsn = part.rows_at_lsn.saturating_sub(1);
-                true
-            }
-            Current::Part(part) => lsn < part.lsn,
+            Current::Part(part) => lsn < part.lsn || lsn == part.lsn && part.rows_at_lsn > 0,
+        }
+    }
+
+    /// Counts that row.
+    pub fn pass_row(&mut self, lsn: Lsn) {
+        if let Current::Part(part) = &mut self.current
+            && lsn == part.lsn
+        {
+            part.rows_at_lsn = part.rows_at_lsn.saturating_sub(1);
         }
     }
 
@@ -162,9 +168,11 @@ mod tests {
                 before.begin(&begin);
             }
             for (ordinal, lsn) in lsns.iter().enumerate() {
-                if !before.as_mut().is_some_and(|before| before.take_row(Lsn::new(*lsn))) {
+                let lsn = Lsn::new(*lsn);
+                if !before.as_ref().is_some_and(|before| before.has_row(lsn)) {
                     rows.push(format!("{xid}.{ordinal}"));
                 }
+                before.iter_mut().for_each(|before| before.pass_row(lsn));
             }
             if let Some(before) = &mut before {
                 before.commit();

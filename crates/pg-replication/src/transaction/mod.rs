@@ -174,21 +174,28 @@ impl Assembler {
         }
     }
 
-    /// Returns the position of the next change of the open transaction, whose WAL record is at `at`.
+    /// Returns the position of the next change of the open transaction, whose WAL record is at `at`. It is the next one until
+    /// [`Self::advance`].
     ///
     /// # Errors
     /// When none is open.
-    pub fn next_position(&mut self, at: Lsn) -> Result<EventPosition, SequenceError> {
+    pub fn next_position(&self, at: Lsn) -> Result<EventPosition, SequenceError> {
         match self {
             Self::Open { begin, lsn, changes } => {
-                if *lsn != at {
-                    (*lsn, *changes) = (at, 0);
-                }
-                let ordinal = *changes;
-                *changes = changes.saturating_add(1);
+                let ordinal = if *lsn == at { *changes } else { 0 };
                 Ok(EventPosition::new(begin.final_lsn, at, ordinal))
             }
             Self::Idle => Err(SequenceError::Outside("change")),
+        }
+    }
+
+    /// Counts a change of the open transaction, whose WAL record is at `at`.
+    pub fn advance(&mut self, at: Lsn) {
+        if let Self::Open { lsn, changes, .. } = self {
+            if *lsn != at {
+                (*lsn, *changes) = (at, 0);
+            }
+            *changes = changes.saturating_add(1);
         }
     }
 
@@ -258,7 +265,11 @@ mod tests {
             assembler.begin(begin(lsn)).unwrap();
             for (at, ordinal) in [(5, 0), (5, 1), (6, 0), (8, 0), (8, 1), (8, 2)] {
                 let expected = EventPosition::new(Lsn::new(lsn), Lsn::new(at), ordinal);
-                assert_eq!(assembler.next_position(Lsn::new(at)), Ok(expected));
+                // A message that must wait is given again, and has the same position.
+                for _ in 0..2 {
+                    assert_eq!(assembler.next_position(Lsn::new(at)), Ok(expected));
+                }
+                assembler.advance(Lsn::new(at));
             }
             assert_eq!(assembler.commit(&commit(lsn)), Ok(()));
         }
@@ -278,6 +289,7 @@ mod tests {
                     at += gap;
                     for change in 0..*changes {
                         let position = taken(record).then(|| assembler.next_position(Lsn::new(at)).unwrap());
+                        position.iter().for_each(|_| assembler.advance(Lsn::new(at)));
                         positions.push(((record, change), position));
                     }
                 }

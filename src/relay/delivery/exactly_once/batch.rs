@@ -215,7 +215,7 @@ impl Batch {
     }
 
     /// Counts an event, before [`Self::has`] is called for it.
-    pub(crate) const fn count_event(&mut self, event: EventPosition) {
+    pub(crate) fn count_event(&mut self, event: EventPosition) {
         self.known.count_event(event);
     }
 

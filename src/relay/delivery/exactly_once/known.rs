@@ -36,6 +36,8 @@ pub(crate) struct Known {
 struct Counted {
     left: u64,
     part: u32,
+    /// The last one that was counted.
+    last: Option<EventPosition>,
 }
 
 /// Start of a stream for which a state exists.
@@ -134,7 +136,7 @@ impl Known {
             let awaited = !restreamed && at <= commit_lsn && until.is_none_or(|until| commit_lsn < until);
             // With other options events are counted otherwise: the transaction is sent as a whole.
             let left = place.counted.map(|last| if restreamed { 0 } else { last.saturating_add(1) });
-            let counted = left.map(|left| Counted { left, part: place.event.part });
+            let counted = left.map(|left| Counted { left, part: place.event.part, last: None });
             let place = Some(match counted {
                 Some(_) => Place { event: EventPosition::begin(commit_lsn).end_of_event(), ..*place },
                 None => *place,
@@ -198,14 +200,15 @@ impl Known {
     }
 
     /// Counts an event of the stream. If the state counts events, its place moves with them until that number
-    /// has arrived.
-    pub(crate) const fn count_event(&mut self, event: EventPosition) {
-        let (Some(place), Some(Counted { left, part })) = (&mut self.place, &mut self.counted) else {
+    /// has arrived. An event whose message is given again counts once.
+    pub(crate) fn count_event(&mut self, event: EventPosition) {
+        let (Some(place), Some(Counted { left, part, last })) = (&mut self.place, &mut self.counted) else {
             return;
         };
-        if event.commit_lsn.get() != place.event.commit_lsn.get() || *left == 0 {
+        if event.commit_lsn != place.event.commit_lsn || *left == 0 || *last >= Some(event) {
             return;
         }
+        *last = Some(event);
         *left = left.saturating_sub(1);
         place.event = if *left == 0 { EventPosition { part: *part, ..event } } else { event.end_of_event() };
     }

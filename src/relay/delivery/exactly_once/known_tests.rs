@@ -76,6 +76,7 @@ fn the_place_moves_with_the_events_that_a_state_counts() {
         for known in [&mut whole, &mut torn, &mut restreamed] {
             known.count_event(at(99, 9));
             known.count_event(event);
+            known.count_event(event);
         }
         assert_eq!(whole.has(event.end_of_event()), Ok(number <= 2), "{event:?}");
         assert_eq!(torn.has(event.next_part()), Ok(number <= 2), "{event:?}");

@@ -125,7 +125,7 @@ impl<'p, T: Transport> Flight<'p, T> {
     }
 
     /// Counts an event, before [`Self::has`] is called for it.
-    pub(in crate::relay) const fn count_event(&mut self, event: EventPosition) {
+    pub(in crate::relay) fn count_event(&mut self, event: EventPosition) {
         self.transactions.count_event(event);
     }
 

@@ -24,7 +24,7 @@ impl<'p> Transactions<'p> {
     }
 
     /// Counts an event, before [`Self::has`] is called for it.
-    pub(super) const fn count_event(&mut self, event: EventPosition) {
+    pub(super) fn count_event(&mut self, event: EventPosition) {
         if let Some(batch) = &mut self.batch {
             batch.count_event(event);
         }

@@ -1,8 +1,7 @@
 //! Records and tasks beside the stream.
 
-use super::{Core, Reading};
+use super::{Core, Reading, Waiting};
 use crate::kafka::Transport;
-use crate::relay::delivery::needs::Waiting;
 use crate::relay::error::Error;
 use crate::relay::pipeline::signals::{Signals, Task};
 use crate::relay::time::clock::Now;
@@ -73,7 +72,7 @@ impl<T: Transport> Core<'_, T> {
             return Ok(());
         };
         let outcome = pulse.poll(&mut self.feed, now)?;
-        self.grant(outcome, || Waiting::Heartbeat);
+        self.grant(outcome, Waiting::Aside);
         Ok(())
     }
 
@@ -83,7 +82,7 @@ impl<T: Transport> Core<'_, T> {
             return Ok(());
         }
         let outcome = self.feed.send_notifications(now)?;
-        self.grant(outcome, || Waiting::Heartbeat);
+        self.grant(outcome, Waiting::Aside);
         Ok(())
     }
 

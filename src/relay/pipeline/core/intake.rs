@@ -6,7 +6,8 @@ use super::Source;
 use crate::kafka::Transport;
 use crate::pgoutput;
 use crate::postgres::ReplicationStream;
-use crate::relay::delivery::needs::{Need, Waiting};
+use crate::relay::delivery::dispatch::UnsentRecords;
+use crate::relay::delivery::needs::Need;
 use crate::relay::error::Error;
 use crate::relay::pipeline::feed::{Feed, Outcome};
 use crate::relay::time::clock::Now;
@@ -23,8 +24,16 @@ pub(in crate::relay) enum Taken {
     Keepalive,
     /// The feed has it. It stands at `lsn`.
     Message { lsn: Lsn, outcome: Outcome },
-    /// Waits for what it needs.
-    Held { lsn: Lsn, need: Need, waiting: Waiting },
+    /// The message lacks something, and this is a copy of it.
+    Lacking { lsn: Lsn, need: Need, message: XLogMessage },
+}
+
+/// A message that is given to the feed again.
+#[derive(Debug)]
+pub(in crate::relay) struct XLogMessage {
+    pub(super) data: Vec<u8>,
+    /// Its own place: what was received before may stand behind it.
+    pub(super) lsn: Lsn,
 }
 
 /// The stream of a started slot. What is in its buffer is taken from there.
@@ -37,7 +46,7 @@ impl Source for ReplicationStream {
     ) -> Result<Option<Taken>, Error> {
         let Some(message) = self.buffered()? else { return Ok(None) };
         let taken = take(feed, feedback, message, now)?;
-        if let Taken::Message { lsn, .. } | Taken::Held { lsn, .. } = &taken {
+        if let Taken::Message { lsn, .. } | Taken::Lacking { lsn, .. } = &taken {
             self.passed(*lsn);
         }
         Ok(Some(taken))
@@ -78,34 +87,33 @@ fn take_data<T: Transport>(
         feed.late = data.sent_at.since(begin.commit_time) >= LATE;
     }
     match feed.take(data.wal_start, message, now)? {
-        Outcome::TakeAgain(need) => {
-            // Its own place: what was received before may stand behind it.
-            let waiting = Waiting::Message { data: data.data.to_vec(), lsn: data.wal_start };
-            Ok(Taken::Held { lsn, need, waiting })
+        Outcome::Lacks(need) => {
+            let message = XLogMessage { data: data.data.to_vec(), lsn: data.wal_start };
+            Ok(Taken::Lacking { lsn, need, message })
         }
         outcome => Ok(Taken::Message { lsn, outcome: mark_received(feedback, outcome) }),
     }
 }
 
-/// Handles a message again that has waited. It may need something more.
+/// Gives a message to the feed again. It may lack something more.
 pub(super) fn take_again<T: Transport>(
     feed: &mut Feed<'_, T>,
     feedback: &mut Feedback,
-    data: &[u8],
-    lsn: Lsn,
+    XLogMessage { data, lsn }: &XLogMessage,
     now: Now,
 ) -> Result<Outcome, Error> {
-    let outcome = feed.take(lsn, decode(data, lsn)?, now)?;
+    let outcome = feed.take(*lsn, decode(data, *lsn)?, now)?;
     Ok(mark_received(feedback, outcome))
 }
 
-/// Lets the feed hand over what it has stored.
+/// Lets the feed hand over records that have waited.
 pub(super) fn resume(
     feed: &mut Feed<'_, impl Transport>,
     feedback: &mut Feedback,
+    records: UnsentRecords,
     now: Now,
 ) -> Result<Outcome, Error> {
-    Ok(mark_received(feedback, feed.resume(now)?))
+    Ok(mark_received(feedback, feed.resume(records, now)?))
 }
 
 /// Reports a commit as received up to its end.

@@ -22,8 +22,9 @@ use super::heartbeat::Pulse;
 use super::signals::{Done, Task};
 use crate::kafka::{Inlet, Reports, Transport};
 use crate::postgres;
+use crate::relay::delivery::dispatch::UnsentRecords;
 use crate::relay::delivery::exactly_once::Urgency;
-use crate::relay::delivery::needs::{Answer, Need, Waiting};
+use crate::relay::delivery::needs::{Answer, Need};
 use crate::relay::error::Error;
 use crate::relay::progress::position::{DuePosition, Pacing};
 use crate::relay::time::clock::Now;
@@ -31,6 +32,7 @@ use crate::replication::{Feedback, StandbyStatusUpdate};
 use aside::Outside;
 pub(in crate::relay) use ending::{CAUSE_TIMEOUT, Drain, Draining, Ending, Limits};
 pub(in crate::relay) use intake::Taken;
+use intake::XLogMessage;
 #[cfg(test)]
 pub(in crate::relay) use intake::take;
 use load::load;
@@ -66,7 +68,7 @@ pub(in crate::relay) struct Core<'p, T = Inlet> {
     pub(in crate::relay) positions: Pacing,
     pulse: Option<Pulse>,
     reading: Reading,
-    /// Waiting item, if there is one. Nothing behind it is accepted; at most one waits so.
+    /// Waiting item, if there is one: the only place where anything waits before the producer. Nothing behind it is accepted.
     held: Option<Held>,
     /// Its requirement, until a turn returns it.
     need: Option<Need>,
@@ -85,6 +87,19 @@ pub(in crate::relay) struct Core<'p, T = Inlet> {
 struct Held {
     waiting: Waiting,
     until: Until,
+}
+
+/// What waits.
+#[derive(Debug)]
+enum Waiting {
+    /// A message, of which nothing has happened: it is given to the feed again.
+    Message(XLogMessage),
+    /// A row that its source gives again.
+    Row,
+    /// Records of a message that is handled.
+    Records(UnsentRecords),
+    /// Nothing but the stream: for the rows behind a relation's description, or for a heartbeat or a notification that stays due.
+    Aside,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -276,25 +291,25 @@ impl<'p, T: Transport> Core<'p, T> {
         self.rests_until = rests.then(|| now.instant + REST);
     }
 
-    /// Handles again what waited; it may need something more.
+    /// Continues with what waited; it may need something more.
     fn resume(&mut self, answer: Result<Answer, Error>, now: Now) -> Result<(), Error> {
         let Some(Held { waiting, .. }) = self.held.take() else { return Ok(()) };
-        let about_a_row = matches!(waiting, Waiting::Message { .. } | Waiting::Row);
+        let about_a_row = matches!(waiting, Waiting::Message(_) | Waiting::Row);
         match answer {
             Ok(answer) => self.feed.learn(answer, now),
             Err(Error::Registry(error)) if about_a_row => self.feed.refuse(error)?,
             Err(error) => return Err(error),
         }
         match waiting {
-            Waiting::Record => {
-                let outcome = intake::resume(&mut self.feed, &mut self.feedback, now)?;
-                self.grant(outcome, || Waiting::Record);
+            Waiting::Records(records) => {
+                let outcome = intake::resume(&mut self.feed, &mut self.feedback, records, now)?;
+                self.grant(outcome, Waiting::Aside);
             }
-            Waiting::Message { data, lsn } => {
-                let outcome = intake::take_again(&mut self.feed, &mut self.feedback, &data, lsn, now)?;
-                self.grant(outcome, || Waiting::Message { data, lsn });
+            Waiting::Message(message) => {
+                let outcome = intake::take_again(&mut self.feed, &mut self.feedback, &message, now)?;
+                self.grant(outcome, Waiting::Message(message));
             }
-            Waiting::Row | Waiting::Rows | Waiting::Heartbeat => {}
+            Waiting::Row | Waiting::Aside => {}
         }
         Ok(())
     }
@@ -304,7 +319,7 @@ impl<'p, T: Transport> Core<'p, T> {
         while self.reading != Reading::Off && self.held.is_none() && self.feed.has_room() {
             self.act_between(now)?;
             if let Some(outcome) = self.feed.send_read_row(now)? {
-                self.grant(outcome, || Waiting::Row);
+                self.grant(outcome, Waiting::Row);
                 continue;
             }
             if self.feed.is_blocked() {
@@ -315,13 +330,13 @@ impl<'p, T: Transport> Core<'p, T> {
             };
             let committed = match taken {
                 Taken::Keepalive => false,
-                Taken::Held { need, waiting, .. } => {
-                    self.hold(waiting, need);
+                Taken::Lacking { need, message, .. } => {
+                    self.hold(Waiting::Message(message), need);
                     false
                 }
                 Taken::Message { outcome, .. } => {
                     let committed = matches!(outcome, Outcome::Committed(_));
-                    self.grant(outcome, || Waiting::Row);
+                    self.grant(outcome, Waiting::Row);
                     committed
                 }
             };
@@ -332,13 +347,14 @@ impl<'p, T: Transport> Core<'p, T> {
         Ok(())
     }
 
-    fn grant(&mut self, outcome: Outcome, waiting: impl FnOnce() -> Waiting) {
+    /// Does what a message requires. What lacks something waits as `lacking`.
+    fn grant(&mut self, outcome: Outcome, lacking: Waiting) {
         match outcome {
             Outcome::None => {}
             Outcome::Committed(_) => self.feed.out.metrics.transactions(1),
-            Outcome::Describe(relation) => self.hold(Waiting::Rows, self.feed.asks_for(Box::new(relation))),
-            Outcome::Await(need) => self.hold(Waiting::Record, need),
-            Outcome::TakeAgain(need) => self.hold(waiting(), need),
+            Outcome::Describe(relation) => self.hold(Waiting::Aside, self.feed.asks_for(Box::new(relation))),
+            Outcome::Unsent(unsent) => self.hold(Waiting::Records(unsent.records), unsent.need),
+            Outcome::Lacks(need) => self.hold(lacking, need),
         }
     }
 

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use super::attempt::Attempt;
+use super::in_hand::StreamEvent;
 use super::outgoing::Unmade;
-use super::{Again, Feed, Outcome, report_replaced};
+use super::{Feed, Outcome, report_replaced};
 use crate::change::{
     ChangeContext, ChangeDigest, ChangeRecords, ChangeTable, Reselected, RowChange, SkippedHalves, Snapshot,
     Tally,
@@ -39,8 +39,10 @@ impl<T: Transport> Feed<'_, T> {
         change: RowChange<'_, '_>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let attempt = self.next_attempt(lsn)?;
-        self.change(relations, change, attempt, now)
+        let event = self.stream_event(lsn)?;
+        let outcome = self.change(relations, change, event, now)?;
+        self.end_event(lsn, &outcome);
+        Ok(outcome)
     }
 
     /// Hands over the records of a change of a row; a truncate changes several tables.
@@ -48,14 +50,25 @@ impl<T: Transport> Feed<'_, T> {
         &mut self,
         relations: &[Oid],
         change: RowChange<'_, '_>,
-        Attempt { lsn, position, refused, is_new, sent_before }: Attempt,
+        event: StreamEvent,
+        now: Now,
+    ) -> Result<Outcome, Error> {
+        let outcome = self.send_change(relations, change, event, now)?;
+        if !outcome.is_lack() {
+            self.out.metrics.changes(counted(&change), 1);
+        }
+        Ok(outcome)
+    }
+
+    fn send_change(
+        &mut self,
+        relations: &[Oid],
+        change: RowChange<'_, '_>,
+        StreamEvent { lsn, position, sent_before }: StreamEvent,
         now: Now,
     ) -> Result<Outcome, Error> {
         let tables = sent_tables(&self.tables, relations)?;
         let Some(&(relation, table)) = tables.first() else { return Ok(Outcome::None) };
-        if is_new {
-            self.out.metrics.changes(counted(&change), 1);
-        }
         let in_kafka = self.out.flight.has(position.end_of_event())?;
         let skipped = self.skips(table, change).then_some("skipped.operations");
         // What Kafka has of a transaction that continues counts for the events behind it.
@@ -70,22 +83,20 @@ impl<T: Transport> Feed<'_, T> {
             return Ok(Outcome::None);
         }
         if let Some(described) = self.labels.ask(relation, table, change) {
-            self.out.again = Some(Again { position, refused });
-            return Ok(Outcome::TakeAgain(self.asks_for(described)));
+            return Ok(Outcome::Lacks(self.asks_for(described)));
         }
-        let reselected = self.reselected.take();
+        let reselected = self.answers.values.as_ref();
         let is_read = self.snapshot != Snapshot::False || reselected.is_some();
         if let Some(lookup) = if is_read { None } else { table.lookup(change) } {
-            self.out.again = Some(Again { position, refused });
-            return Ok(Outcome::TakeAgain(Need::Values { lookup: Box::new(lookup), within: self.within() }));
+            return Ok(Outcome::Lacks(Need::Values { lookup: Box::new(lookup), within: self.within() }));
         }
-        let refused = refused.or_else(|| unread(table, self.row_name(), position, reselected.as_ref()));
-        let row = reselected.as_ref().and_then(|reselected| reselected.patch(change));
+        let unread = unread(table, self.row_name(), position, reselected);
+        let row = reselected.and_then(|reselected| reselected.patch(change));
         let sent = row.as_ref().map_or(change, |row| change.with_row(row));
         let context = self.change_context(lsn, table, now);
         let (scratch, schemas) = self.encoder.parts();
         let mut into = Destination { scratch, topic: "", schemas };
-        let unmade = match refused {
+        let unmade = match unread {
             Some(error) => Unmade::Error(error),
             None => match records(&tables, sent, &context, &self.tally, &mut into) {
                 Ok((mut records, counts)) => {
@@ -122,9 +133,7 @@ impl<T: Transport> Feed<'_, T> {
                 Err(source) => Unmade::of_row(source, table.name(), || self.row_name(), position),
             },
         };
-        if let Unmade::Unregistered(_) = unmade {
-            self.reselected.clone_from(&reselected);
-        }
+        let unmade = unmade.or_refused(&mut self.answers);
         let remains = || Some(table.raw_record(change, &mut self.encoder));
         self.out.give_up(unmade, remains, position, now)
     }
@@ -156,22 +165,34 @@ impl<T: Transport> Feed<'_, T> {
     /// Handles a TRUNCATE. Rows of an outbox that are removed were events before: nothing is sent for them.
     pub(super) fn truncate(&mut self, lsn: Lsn, relations: &[Oid], now: Now) -> Result<Outcome, Error> {
         let mut sent = Vec::new();
-        let is_new = self.out.again.is_none();
         for relation in relations {
-            match self.tables.get(relation).ok_or(UnknownRelation(*relation))? {
-                Table::Captured(Bound::Changes(_)) => sent.push(*relation),
-                Table::Captured(Bound::Outbox(table)) => {
+            let table = self.tables.get(relation).ok_or(UnknownRelation(*relation))?;
+            if let Table::Captured(Bound::Changes(_)) = table {
+                sent.push(*relation);
+            }
+        }
+        let outcome = match sent.as_slice() {
+            [] => Outcome::None,
+            sent => self.changed(lsn, sent, RowChange::Truncate, now)?,
+        };
+        if !outcome.is_lack() {
+            self.count_truncated(relations);
+        }
+        Ok(outcome)
+    }
+
+    /// Counts the truncated tables for which nothing is sent.
+    fn count_truncated(&mut self, relations: &[Oid]) {
+        for relation in relations {
+            match self.tables.get(relation) {
+                Some(Table::Captured(Bound::Outbox(table))) => {
                     self.out.metrics.changes(Change::Truncate, 1);
                     self.passed.count(self.out.metrics, *relation, table.name(), "truncate");
                 }
-                Table::NotCaptured(rows) if is_new => rows.count(),
-                Table::NotCaptured(_) => {}
+                Some(Table::NotCaptured(rows)) => rows.count(),
+                Some(Table::Captured(Bound::Changes(_))) | None => {}
             }
         }
-        if sent.is_empty() {
-            return Ok(Outcome::None);
-        }
-        self.changed(lsn, &sent, RowChange::Truncate, now)
     }
 
     /// Returns whether `skipped.operations` excludes all of a change. Rows of a snapshot are never excluded.

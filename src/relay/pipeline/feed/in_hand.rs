@@ -1,31 +1,65 @@
-//! Handling of one row change, which may have to wait and begin again.
+//! The message in hand: the place of its event in the stream, and what was asked for because of it.
+//!
+//! A message that lacks something is given again once that is there. Until then nothing of it is counted, so that every handling of it
+//! finds the same state.
 
-use super::{Again, Feed};
+use super::{Feed, Outcome};
+use crate::change::Reselected;
+use crate::error::{Diagnose as _, Exit};
 use crate::kafka::Transport;
+use crate::registry;
 use crate::relay::error::Error;
-use crate::transaction::EventPosition;
+use crate::transaction::{EventPosition, SequenceError};
 use crate::wal::Lsn;
 
-/// One handling of a row change: the first, or another one after a wait.
-#[derive(Debug)]
-pub(super) struct Attempt {
+/// Place of a message's event in the stream.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StreamEvent {
     pub(super) lsn: Lsn,
     pub(super) position: EventPosition,
-    /// Error of the wait before.
-    pub(super) refused: Option<Error>,
-    /// True for the first handling.
-    pub(super) is_new: bool,
-    /// True if the stored offset describes the change as sent.
+    /// True if the stored offset describes it as sent.
     pub(super) sent_before: bool,
 }
 
+/// Answers about the message in hand, until it is done.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// Present values of its row.
+    pub(super) values: Option<Reselected>,
+    /// The registry's refusal of its schema.
+    pub(super) refused: Option<Error>,
+}
+
 impl<T: Transport> Feed<'_, T> {
-    /// Begins or repeats the handling of the change at `lsn`. Only the first one counts it.
-    pub(super) fn next_attempt(&mut self, lsn: Lsn) -> Result<Attempt, Error> {
-        let again = self.out.again.take();
-        let is_new = again.is_none();
-        let Again { position, refused } = again.map_or_else(|| self.next_event(lsn), Ok)?;
-        let sent_before = is_new && self.was_sent_before(lsn);
-        Ok(Attempt { lsn, position, refused, is_new, sent_before })
+    /// Returns the place of the change or message at `lsn`, which [`Self::end_event`] counts.
+    pub(super) fn stream_event(&mut self, lsn: Lsn) -> Result<StreamEvent, SequenceError> {
+        let position = self.assembler.next_position(lsn)?;
+        self.out.flight.count_event(position);
+        let sent_before = self.sent_before.as_ref().is_some_and(|sent_before| sent_before.has_row(lsn));
+        Ok(StreamEvent { lsn, position, sent_before })
+    }
+
+    /// Counts the event at `lsn`, unless its message is given again.
+    pub(super) fn end_event(&mut self, lsn: Lsn, outcome: &Outcome) {
+        if outcome.is_lack() {
+            return;
+        }
+        self.assembler.advance(lsn);
+        if let Some(sent_before) = &mut self.sent_before {
+            sent_before.pass_row(lsn);
+        }
+        self.answers = Answers::default();
+    }
+
+    /// Records that the registry has no id for the schema of the message in hand, which is given up then.
+    ///
+    /// # Errors
+    /// The same, unless this is about the row.
+    pub(in crate::relay) fn refuse(&mut self, error: registry::Error) -> Result<(), Error> {
+        if error.exit() != Exit::Row {
+            return Err(error.into());
+        }
+        self.answers.refused = Some(error.into());
+        Ok(())
     }
 }

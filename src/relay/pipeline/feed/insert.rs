@@ -1,6 +1,6 @@
 //! Inserted rows: events of an outbox, or change events.
 
-use super::attempt::Attempt;
+use super::in_hand::StreamEvent;
 use super::outgoing::Unmade;
 use super::{Feed, Outcome, report_replaced};
 use crate::change::{RowChange, Snapshot};
@@ -27,23 +27,33 @@ impl<T: Transport> Feed<'_, T> {
         row: &Tuple<'_>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let attempt = self.next_attempt(lsn)?;
+        let event = self.stream_event(lsn)?;
+        let outcome = self.insert_event(event, relation, row, now)?;
+        self.end_event(lsn, &outcome);
+        Ok(outcome)
+    }
+
+    fn insert_event(
+        &mut self,
+        event: StreamEvent,
+        relation: Oid,
+        row: &Tuple<'_>,
+        now: Now,
+    ) -> Result<Outcome, Error> {
         let table = match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
             Table::Captured(Bound::Outbox(table)) => table,
             Table::Captured(Bound::Changes(_)) => {
-                return self.change(&[relation], RowChange::Insert(row.columns()), attempt, now);
+                return self.change(&[relation], RowChange::Insert(row.columns()), event, now);
             }
             Table::NotCaptured(rows) => {
                 rows.count();
                 return Ok(Outcome::None);
             }
         };
-        let Attempt { position, refused, is_new, sent_before, .. } = attempt;
-        if is_new {
-            self.out.metrics.changes(Change::Insert, 1);
-        }
+        let StreamEvent { lsn, position, sent_before } = event;
         let in_kafka = self.out.flight.has(position.end_of_event())?.then_some("committed");
         if let Some(reason) = in_kafka.or(self.skip_reason(sent_before)) {
+            self.out.metrics.changes(Change::Insert, 1);
             self.passed.skip(self.out.metrics, relation, table.name(), reason);
             return Ok(Outcome::None);
         }
@@ -51,28 +61,30 @@ impl<T: Transport> Feed<'_, T> {
         let tracing = table.tracing();
         let begun = tracing.and_then(|tracing| tracing.begin(row.columns(), self.moment(lsn, now)));
         let transaction = self.row_name();
-        let unmade = match refused {
-            Some(error) => Unmade::Error(error),
-            None => match table.route_traced(row, context, begun.as_ref(), &mut self.encoder) {
-                Ok(routed) => {
-                    let records = (self.records_of)(routed.as_record());
-                    if let (Some(tracing), Some(begun)) = (tracing, &begun) {
-                        tracing.open(begun);
-                    }
-                    let outcome = self.out.send(&records, position, now)?;
-                    for column in table.replaced_columns(row) {
-                        report_replaced(self.out.metrics, table.name(), column, position);
-                    }
-                    return Ok(outcome);
+        let unmade = match table.route_traced(row, context, begun.as_ref(), &mut self.encoder) {
+            Ok(routed) => {
+                let records = (self.records_of)(routed.as_record());
+                if let (Some(tracing), Some(begun)) = (tracing, &begun) {
+                    tracing.open(begun);
                 }
-                Err(source) => {
-                    let name = || RowName { event_id: table.event_id(row.columns()), ..transaction };
-                    Unmade::of_row(source, table.name(), name, position)
+                self.out.metrics.changes(Change::Insert, 1);
+                let outcome = self.out.send(&records, position, now)?;
+                for column in table.replaced_columns(row) {
+                    report_replaced(self.out.metrics, table.name(), column, position);
                 }
-            },
+                return Ok(outcome);
+            }
+            Err(source) => {
+                let name = || RowName { event_id: table.event_id(row.columns()), ..transaction };
+                Unmade::of_row(source, table.name(), name, position).or_refused(&mut self.answers)
+            }
         };
         let remains = || Some(table.raw_record(row, &mut self.encoder));
-        self.out.give_up(unmade, remains, position, now)
+        let outcome = self.out.give_up(unmade, remains, position, now)?;
+        if !outcome.is_lack() {
+            self.out.metrics.changes(Change::Insert, 1);
+        }
+        Ok(outcome)
     }
 
     /// Returns the transaction of the current row, for an error about it.

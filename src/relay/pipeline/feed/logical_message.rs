@@ -2,8 +2,9 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use super::in_hand::StreamEvent;
 use super::outgoing::Unmade;
-use super::{Again, Feed, Outcome};
+use super::{Feed, Outcome};
 use crate::change::MESSAGES as MESSAGE_EVENTS;
 use crate::kafka::Transport;
 use crate::outbox::{MessageOutbox, RouteContext};
@@ -11,7 +12,7 @@ use crate::pgoutput::{Begin, Commit, LogicalMessage};
 use crate::relay::error::Error;
 use crate::relay::time::clock::Now;
 use crate::telemetry::Change;
-use crate::transaction::Identity;
+use crate::transaction::{EventPosition, Identity};
 use crate::wal::{Lsn, Oid, Xid};
 
 /// Name under which messages are counted: they have no table.
@@ -27,20 +28,17 @@ impl<T: Transport> Feed<'_, T> {
         message: &LogicalMessage<'_>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let again = self.out.again.take();
-        let is_new = again.is_none();
-        if is_new {
-            self.out.metrics.changes(Change::Message, 1);
-            if !message.transactional {
-                self.begin_lone(message, now)?;
-            }
+        if !message.transactional && self.lone.is_none() {
+            self.begin_lone(message, now)?;
         }
-        let event = again.map_or_else(|| self.next_event(lsn), Ok)?;
-        if is_new && message.transactional && self.was_sent_before(lsn) {
-            self.message_not_sent("acknowledged");
-            return Ok(Outcome::None);
+        let event = self.stream_event(lsn)?;
+        let outcome = self.event(event, message, now)?;
+        self.end_event(lsn, &outcome);
+        match outcome {
+            Outcome::Lacks(_) => return Ok(outcome),
+            _ => self.out.metrics.changes(Change::Message, 1),
         }
-        match self.event(lsn, message, event, now)? {
+        match outcome {
             Outcome::None => self.end_lone(),
             outcome => Ok(outcome),
         }
@@ -72,18 +70,21 @@ impl<T: Transport> Feed<'_, T> {
 
     fn event(
         &mut self,
-        lsn: Lsn,
+        StreamEvent { lsn, position, sent_before }: StreamEvent,
         message: &LogicalMessage<'_>,
-        again: Again,
         now: Now,
     ) -> Result<Outcome, Error> {
+        if message.transactional && sent_before {
+            self.message_not_sent("acknowledged");
+            return Ok(Outcome::None);
+        }
         let changes = self.changes.filter(|changes| changes.takes_message(message.prefix));
         let messages = self.messages.filter(|messages| messages.takes(message.prefix));
         if changes.is_none() && messages.is_none() {
             self.message_not_sent("message.prefix");
             return Ok(Outcome::None);
         }
-        let in_kafka = self.out.flight.has(again.position.end_of_event())?;
+        let in_kafka = self.out.flight.has(position.end_of_event())?;
         if self.passing || in_kafka {
             // What Kafka has of a transaction that continues counts for the events behind it.
             if in_kafka && message.transactional && self.transactions.is_some() {
@@ -93,8 +94,10 @@ impl<T: Transport> Feed<'_, T> {
             return Ok(Outcome::None);
         }
         match (changes, messages) {
-            (Some(changes), _) => self.message_event(changes, lsn, message, again, now),
-            (None, Some(messages)) => self.outbox_event(messages, message, again, now),
+            (Some(changes), _) => {
+                self.message_event(changes, StreamEvent { lsn, position, sent_before }, message, now)
+            }
+            (None, Some(messages)) => self.outbox_event(messages, message, position, now),
             (None, None) => Ok(Outcome::None),
         }
     }
@@ -103,19 +106,16 @@ impl<T: Transport> Feed<'_, T> {
         &mut self,
         messages: &MessageOutbox,
         message: &LogicalMessage<'_>,
-        Again { position, refused }: Again,
+        position: EventPosition,
         now: Now,
     ) -> Result<Outcome, Error> {
         let context = RouteContext { now_ms: now.unix_ms() };
-        let unmade = match refused {
-            Some(error) => Unmade::Error(error),
-            None => match messages.route(message.content, context, &mut self.encoder) {
-                Ok(routed) => {
-                    let records = (self.records_of)(routed.as_record());
-                    return self.out.send(&records, position, now);
-                }
-                Err(source) => Unmade::of_message(source, message.prefix, position),
-            },
+        let unmade = match messages.route(message.content, context, &mut self.encoder) {
+            Ok(routed) => {
+                let records = (self.records_of)(routed.as_record());
+                return self.out.send(&records, position, now);
+            }
+            Err(source) => Unmade::of_message(source, message.prefix, position).or_refused(&mut self.answers),
         };
         let remains = || Some(messages.raw_record(message.content, &mut self.encoder));
         self.out.give_up(unmade, remains, position, now)

@@ -1,7 +1,8 @@
 //! Logical messages that become change events.
 
+use super::in_hand::StreamEvent;
 use super::outgoing::Unmade;
-use super::{Again, Feed, Outcome};
+use super::{Feed, Outcome};
 use crate::change::{ChangeContext, ChangeEvents, MESSAGES, SkippedHalves, Snapshot};
 use crate::connect::converter::Destination;
 use crate::kafka::Transport;
@@ -16,40 +17,35 @@ impl<T: Transport> Feed<'_, T> {
     pub(super) fn message_event(
         &mut self,
         changes: &ChangeEvents,
-        lsn: Lsn,
+        StreamEvent { lsn, position, .. }: StreamEvent,
         message: &LogicalMessage<'_>,
-        Again { position, refused }: Again,
         now: Now,
     ) -> Result<Outcome, Error> {
         let context = self.message_context(lsn, message, now);
         let (scratch, schemas) = self.encoder.parts();
         let mut into = Destination { scratch, topic: "", schemas };
-        let unmade = match refused {
-            Some(error) => Unmade::Error(error),
-            None => match changes.message_record(message, &context, &mut into) {
-                Ok(mut records) => {
-                    if context.before.is_some() {
-                        self.tally.add(MESSAGES, 1);
-                    }
-                    if records.is_empty() {
-                        self.message_not_sent("transforms");
-                        return Ok(Outcome::None);
-                    }
-                    if self.recognises {
-                        records.report_digest(ChangeEvents::message_digest(message, &context));
-                    }
-                    return records
-                        .lend(self.encoder.scratch(), |records| self.out.send(records, position, now));
+        let unmade = match changes.message_record(message, &context, &mut into) {
+            Ok(mut records) => {
+                if context.before.is_some() {
+                    self.tally.add(MESSAGES, 1);
                 }
-                Err(source) => {
-                    let unmade = Unmade::of_message_event(source, message.prefix, position);
-                    // As in Debezium, which counts what its transforms then refuse.
-                    if let (Unmade::Error(_), true) = (&unmade, context.before.is_some()) {
-                        self.tally.add(MESSAGES, 1);
-                    }
-                    unmade
+                if records.is_empty() {
+                    self.message_not_sent("transforms");
+                    return Ok(Outcome::None);
                 }
-            },
+                if self.recognises {
+                    records.report_digest(ChangeEvents::message_digest(message, &context));
+                }
+                return records.lend(self.encoder.scratch(), |records| self.out.send(records, position, now));
+            }
+            Err(source) => {
+                let unmade = Unmade::of_message_event(source, message.prefix, position);
+                // As in Debezium, which counts what its transforms then refuse.
+                if let (Unmade::Error(_), true) = (&unmade, context.before.is_some()) {
+                    self.tally.add(MESSAGES, 1);
+                }
+                unmade.or_refused(&mut self.answers)
+            }
         };
         let remains = || Some(changes.raw_message(message));
         self.out.give_up(unmade, remains, position, now)

@@ -1,7 +1,7 @@
 //! The way from pgoutput messages to records in flight.
 
-mod attempt;
 mod change;
+mod in_hand;
 mod insert;
 mod labels;
 mod logical_message;
@@ -11,7 +11,6 @@ mod notification;
 mod outgoing;
 mod parcel;
 mod progress;
-mod refusal;
 mod signal;
 mod transaction;
 mod window;
@@ -20,6 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use in_hand::Answers;
 use labels::AskedLabels;
 use outgoing::Outgoing;
 use smallvec::{SmallVec, smallvec};
@@ -27,7 +27,7 @@ use smallvec::{SmallVec, smallvec};
 use super::notifier::Notifier;
 use super::signals::Signals;
 use super::slot_xmin::SlotXmin;
-use crate::change::{ChangeEvents, End, ReplicationOrigin, Reselected, RowChange, Snapshot, Tally};
+use crate::change::{ChangeEvents, ReplicationOrigin, RowChange, Snapshot, Tally};
 use crate::connect::converter::registered::SchemaIds;
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{Inlet, Transport};
@@ -36,7 +36,7 @@ use crate::pgoutput::{Begin, Commit, Message, Relation};
 use crate::relay::capture::captured::PassedRows;
 use crate::relay::capture::table::Table;
 use crate::relay::delivery::dead_letters::DeadLetters;
-use crate::relay::delivery::dispatch::Dispatch;
+use crate::relay::delivery::dispatch::{Dispatch, Unsent, UnsentRecords};
 use crate::relay::delivery::flight::Flight;
 use crate::relay::delivery::needs::{Answer, Need};
 use crate::relay::delivery::notification_posts::NotificationPosts;
@@ -48,7 +48,7 @@ use crate::relay::progress::acknowledged::Acknowledged;
 use crate::relay::time::clock::Now;
 use crate::source_offset::{SentBefore, SourceOffset};
 use crate::telemetry::{Change, Metrics};
-use crate::transaction::{Assembler, EventPosition, Identity, SequenceError};
+use crate::transaction::{Assembler, EventPosition, Identity};
 use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
 
 /// Rows and messages in, records out. One per session; it does no I/O but hand records to the producer, which never
@@ -86,8 +86,8 @@ pub(in crate::relay) struct Feed<'p, T = Inlet> {
     last_commit_time: Option<PgTimestamp>,
     /// The slot's xmin, if events contain it.
     pub(in crate::relay) xmin: Option<SlotXmin>,
-    /// Present values of the row that is handled again.
-    reselected: Option<Reselected>,
+    /// Answers about the message in hand.
+    answers: Answers,
     /// The values of enums that the catalog was asked for.
     labels: AskedLabels,
     /// Converter of change events, if rows become change events.
@@ -129,18 +129,23 @@ pub(in crate::relay) enum Outcome {
     Describe(Relation),
     /// All before this position is complete.
     Committed(Lsn),
-    /// Need of its stored record; [`Feed::resume`] hands it over then.
-    Await(Need),
-    /// Need for making its record; then the same message is handled again.
-    TakeAgain(Need),
+    /// It is handled, and these of its records are to be handed over by [`Feed::resume`].
+    Unsent(Box<Unsent>),
+    /// Need for making its record. Nothing has happened: the same message is given again then.
+    Lacks(Need),
 }
 
-/// A message that is taken again, because a schema's id was not known.
-#[derive(Debug)]
-struct Again {
-    position: EventPosition,
-    /// The id is not to be had.
-    refused: Option<Error>,
+impl From<Option<Unsent>> for Outcome {
+    fn from(unsent: Option<Unsent>) -> Self {
+        unsent.map_or(Self::None, |unsent| Self::Unsent(Box::new(unsent)))
+    }
+}
+
+impl Outcome {
+    /// Returns whether the same message is given again.
+    pub(in crate::relay) const fn is_lack(&self) -> bool {
+        matches!(self, Self::Lacks(_))
+    }
 }
 
 impl<'p> Feed<'p> {
@@ -183,7 +188,6 @@ impl<'p, T: Transport> Feed<'p, T> {
             metrics,
             tolerance: Tolerance::new(options),
             dead_letters,
-            again: None,
             dispatch: Dispatch::new(dead_letters, metrics),
             flight,
         };
@@ -206,7 +210,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             xmin: None,
             last_commit: None,
             last_commit_time: None,
-            reselected: None,
+            answers: Answers::default(),
             labels: AskedLabels::default(),
             changes: None,
             transactions: None,
@@ -233,7 +237,7 @@ impl<'p, T: Transport> Feed<'p, T> {
     ) -> Result<Outcome, Error> {
         let said = self.read_signal(&message);
         if self.awaits_rows(said.as_ref()) || self.awaits_rows_before(&message) {
-            return Ok(Outcome::TakeAgain(Need::Rows));
+            return Ok(Outcome::Lacks(Need::Rows));
         }
         // What is a signal is no event, whatever messages are.
         let outcome = match &said {
@@ -242,7 +246,7 @@ impl<'p, T: Transport> Feed<'p, T> {
         };
         if let (Some(said), Some(signals)) = (said, &mut self.signals)
             && !self.passing
-            && !matches!(outcome, Outcome::TakeAgain(_))
+            && !outcome.is_lack()
         {
             signals.apply(said, lsn, self.open);
         }
@@ -252,12 +256,10 @@ impl<'p, T: Transport> Feed<'p, T> {
     fn take_message(&mut self, lsn: Lsn, message: Message<'_>, now: Now) -> Result<Outcome, Error> {
         match message {
             Message::Insert { relation, new } => return self.insert(lsn, relation, &new, now),
-            Message::Begin(begin) if self.out.again.is_some() => {
-                return self.report(End::Begin, &begin, lsn, now);
-            }
             Message::Begin(begin) => {
-                self.origin = None;
-                self.begin(begin)?;
+                if self.open != Some(begin) {
+                    self.begin(begin)?;
+                }
                 return self.report_begin(&begin, lsn, now);
             }
             Message::Commit(commit) => return self.end(commit, lsn, now),
@@ -299,14 +301,14 @@ impl<'p, T: Transport> Feed<'p, T> {
         self.tables.insert(relation, table);
     }
 
-    /// Stores the answer to [`Outcome::Await`] or [`Outcome::TakeAgain`].
+    /// Stores the answer to a need.
     pub(in crate::relay) fn learn(&mut self, answer: Answer, now: Now) {
         match answer {
             Answer::Schema(schema) => self.encoder.learn(schema.0, schema.1),
             Answer::Topic { name, partitions } => self.out.flight.learn_topic(name, partitions, now),
             Answer::Tail(tail) => self.out.dispatch.repeats.learn(tail),
             Answer::Table { relation, table } => self.describe(relation, table),
-            Answer::Values(values) => self.reselected = Some(values),
+            Answer::Values(values) => self.answers.values = Some(values),
             Answer::QueueEmpty | Answer::Rows => {}
         }
     }
@@ -355,6 +357,7 @@ impl<'p, T: Transport> Feed<'p, T> {
     }
 
     fn begin(&mut self, begin: Begin) -> Result<(), Error> {
+        (self.origin, self.tally) = (None, Tally::default());
         if let Some(sent_before) = &mut self.sent_before {
             sent_before.begin(&begin);
         }
@@ -394,26 +397,15 @@ impl<'p, T: Transport> Feed<'p, T> {
         Ok(commit.end_lsn)
     }
 
-    /// Hands over what was kept until there was what it needs. It may need something more.
+    /// Hands over records whose need is met. They may need something more.
     ///
     /// # Errors
-    /// When it cannot be sent.
-    pub(in crate::relay) fn resume(&mut self, now: Now) -> Result<Outcome, Error> {
-        match self.out.dispatch.resume(&mut self.out.flight, now)? {
-            Some(need) => Ok(Outcome::Await(need)),
+    /// When they cannot be sent.
+    pub(in crate::relay) fn resume(&mut self, records: UnsentRecords, now: Now) -> Result<Outcome, Error> {
+        match self.out.dispatch.resume(&mut self.out.flight, records, now)? {
             None => self.end_lone(),
+            unsent => Ok(unsent.into()),
         }
-    }
-
-    fn next_event(&mut self, lsn: Lsn) -> Result<Again, SequenceError> {
-        let position = self.assembler.next_position(lsn)?;
-        self.out.flight.count_event(position);
-        Ok(Again { position, refused: None })
-    }
-
-    /// Returns whether Debezium has sent the event at this LSN.
-    fn was_sent_before(&mut self, lsn: Lsn) -> bool {
-        self.sent_before.as_mut().is_some_and(|sent_before| sent_before.take_row(lsn))
     }
 
     /// Returns the reason for which inserts make no event at present.

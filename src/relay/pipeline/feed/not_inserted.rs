@@ -14,7 +14,8 @@ use crate::wal::{Lsn, Oid};
 impl<T: Transport> Feed<'_, T> {
     /// Handles an update of an outbox row, which makes no event.
     pub(super) fn update(&mut self, lsn: Lsn, relation: Oid) -> Result<(), Error> {
-        let EventPosition { commit_lsn, .. } = self.next_event(lsn)?.position;
+        let EventPosition { commit_lsn, .. } = self.stream_event(lsn)?.position;
+        self.assembler.advance(lsn);
         let table = match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
             Table::Captured(Bound::Outbox(table)) => table,
             Table::Captured(Bound::Changes(_)) => return Ok(()),

@@ -52,7 +52,7 @@ impl<T: Transport> Feed<'_, T> {
             };
             if let Some(need) = need {
                 notifier.put_back(notice);
-                return Ok(Outcome::TakeAgain(need));
+                return Ok(Outcome::Lacks(need));
             }
         }
         Ok(Outcome::None)

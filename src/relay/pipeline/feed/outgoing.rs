@@ -1,12 +1,12 @@
 //! Path of a message's records, and the treatment of a message that makes none.
 
-use super::{Again, Outcome};
+use super::Outcome;
+use super::in_hand::Answers;
 use crate::connect::converter::ConvertError;
 use crate::connect::converter::registered::Registration;
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{Inlet, Transport};
 use crate::outbox::{MessageError, RawRecord, RouteError};
-
 use crate::relay::delivery::dead_letters::DeadLetters;
 use crate::relay::delivery::dispatch::Dispatch;
 use crate::relay::delivery::flight::Flight;
@@ -22,8 +22,6 @@ pub(in crate::relay) struct Outgoing<'p, T = Inlet> {
     pub(in crate::relay) metrics: &'p Metrics,
     pub(super) tolerance: Tolerance,
     pub(super) dead_letters: Option<&'p DeadLetters>,
-    /// The event whose message is taken again.
-    pub(super) again: Option<Again>,
     /// Check of records before they are sent.
     pub(in crate::relay) dispatch: Dispatch<'p>,
     /// The records on their way.
@@ -74,6 +72,16 @@ impl Unmade {
         }
     }
 
+    /// Returns the registry's refusal in place of a schema that was asked for.
+    pub(super) fn or_refused(self, answers: &mut Answers) -> Self {
+        match self {
+            Self::Unregistered(registration) => {
+                answers.refused.take().map_or(Self::Unregistered(registration), Self::Error)
+            }
+            unmade @ Self::Error(_) => unmade,
+        }
+    }
+
     fn of_event(source: RouteError, named: impl FnOnce(Box<RouteError>) -> Error) -> Self {
         match source {
             RouteError::Convert { source: ConvertError::Unregistered(registration), .. } => {
@@ -92,11 +100,10 @@ impl<T: Transport> Outgoing<'_, T> {
         standing: impl Into<Standing>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let need = self.dispatch.send(&mut self.flight, records, standing.into(), now)?;
-        Ok(need.map_or(Outcome::None, Outcome::Await))
+        Ok(self.dispatch.send(&mut self.flight, records, standing.into(), now)?.into())
     }
 
-    /// Handles a message that has made no records: it is handled again, ends the relay, goes to the
+    /// Handles a message that has made no records: it is given again, ends the relay, goes to the
     /// dead-letter topic, or is skipped.
     pub(super) fn give_up(
         &mut self,
@@ -105,17 +112,13 @@ impl<T: Transport> Outgoing<'_, T> {
         standing: impl Into<Standing>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let standing = standing.into();
         let error = match unmade {
             Unmade::Error(error) => error,
-            Unmade::Unregistered(registration) => {
-                self.again = Some(Again { position: standing.position(), refused: None });
-                return Ok(Outcome::TakeAgain(Need::Schema(registration)));
-            }
+            Unmade::Unregistered(registration) => return Ok(Outcome::Lacks(Need::Schema(registration))),
         };
         if let Some(remains) = self.dead_letters.and_then(|_| remains()) {
-            let need = self.dispatch.send_remains(&mut self.flight, remains, error, standing, now)?;
-            return Ok(need.map_or(Outcome::None, Outcome::Await));
+            let standing = standing.into();
+            return Ok(self.dispatch.send_remains(&mut self.flight, remains, error, standing, now)?.into());
         }
         self.skip(error)?;
         Ok(Outcome::None)

@@ -117,7 +117,6 @@ impl<T: Transport> Feed<'_, T> {
             return Ok(None);
         };
         let OutgoingRow { table, lsn, xid, values, snapshot } = &row;
-        let refused = self.out.again.take().and_then(|again| again.refused);
         let standing = self.assembler.beside()?;
         let context = ChangeContext {
             before: None,
@@ -139,21 +138,17 @@ impl<T: Transport> Feed<'_, T> {
         let (scratch, schemas) = self.encoder.parts();
         let mut into = Destination { scratch, topic: "", schemas };
         let mut records = ChangeRecords::default();
-        let unmade = match refused {
-            Some(error) => Unmade::Error(error),
-            None => match table.bound.add(RowChange::Insert(&values), &context, &mut records, &mut into) {
-                Ok(()) => {
-                    if self.recognises {
-                        let table = std::iter::once(table.bound.name());
-                        records.report_digest(ChangeDigest::of(table, RowChange::Insert(&values), None));
-                    }
-                    let scratch = self.encoder.scratch();
-                    return records.lend(scratch, |records| self.out.send(records, standing, now)).map(Some);
+        let unmade = match table.bound.add(RowChange::Insert(&values), &context, &mut records, &mut into) {
+            Ok(()) => {
+                if self.recognises {
+                    let table = std::iter::once(table.bound.name());
+                    records.report_digest(ChangeDigest::of(table, RowChange::Insert(&values), None));
                 }
-                Err(source) => {
-                    Unmade::of_row(source, table.bound.name(), RowName::default, standing.position())
-                }
-            },
+                let scratch = self.encoder.scratch();
+                return records.lend(scratch, |records| self.out.send(records, standing, now)).map(Some);
+            }
+            Err(source) => Unmade::of_row(source, table.bound.name(), RowName::default, standing.position())
+                .or_refused(&mut self.answers),
         };
         if let (Unmade::Unregistered(_), Some(signals)) = (&unmade, &mut self.signals) {
             drop((records, values));

@@ -1,8 +1,8 @@
 //! Begin and commit of a transaction, with the records of `provide.transaction.metadata`.
 
 use super::outgoing::Unmade;
-use super::{Again, Feed, Outcome};
-use crate::change::{End, Snapshot, Tally};
+use super::{Feed, Outcome};
+use crate::change::{End, Snapshot};
 use crate::connect::converter::Destination;
 use crate::kafka::Transport;
 use crate::pgoutput::{Begin, Commit, Relation};
@@ -26,7 +26,6 @@ impl<T: Transport> Feed<'_, T> {
 
     /// Sends the begin of a transaction, if transaction metadata is enabled.
     pub(super) fn report_begin(&mut self, begin: &Begin, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
-        self.tally = Tally::default();
         if self.transactions.is_none() || self.passing {
             return Ok(Outcome::None);
         }
@@ -43,7 +42,7 @@ impl<T: Transport> Feed<'_, T> {
         self.tally = tally;
         match told? {
             Outcome::None => self.commit(&commit).map(Outcome::Committed),
-            outcome @ Outcome::Await(_) => {
+            outcome @ Outcome::Unsent(_) => {
                 self.lone = Some(commit);
                 Ok(outcome)
             }
@@ -59,32 +58,25 @@ impl<T: Transport> Feed<'_, T> {
         lsn: Lsn,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let Again { position, refused } = self.out.again.take().unwrap_or_else(|| {
-            let position = match end {
-                End::Begin => EventPosition::begin(begin.final_lsn),
-                End::End(_) => EventPosition::end(begin.final_lsn),
-            };
-            self.out.flight.count_event(position);
-            Again { position, refused: None }
-        });
         let Some(changes) = self.transactions else { return Ok(Outcome::None) };
+        let position = match end {
+            End::Begin => EventPosition::begin(begin.final_lsn),
+            End::End(_) => EventPosition::end(begin.final_lsn),
+        };
+        self.out.flight.count_event(position);
         if self.out.flight.has(position.end_of_event())? {
             return Ok(Outcome::None);
         }
         let (scratch, schemas) = self.encoder.parts();
         let topic = changes.transaction_topic();
         let mut into = Destination { scratch, topic, schemas };
-        let unmade = match refused {
-            Some(error) => Unmade::Error(error),
-            None => match changes.transaction_record(end, begin, lsn, now.unix_ms(), &mut into) {
-                Ok(None) => return Ok(Outcome::None),
-                Ok(Some(records)) => {
-                    return records
-                        .lend(self.encoder.scratch(), |records| self.out.send(records, position, now));
-                }
-                Err(source) => Unmade::of_row(source, topic, RowName::default, position),
-            },
+        let unmade = match changes.transaction_record(end, begin, lsn, now.unix_ms(), &mut into) {
+            Ok(None) => return Ok(Outcome::None),
+            Ok(Some(records)) => {
+                return records.lend(self.encoder.scratch(), |records| self.out.send(records, position, now));
+            }
+            Err(source) => Unmade::of_row(source, topic, RowName::default, position),
         };
-        self.out.give_up(unmade, || None, position, now)
+        self.out.give_up(unmade.or_refused(&mut self.answers), || None, position, now)
     }
 }
