@@ -245,11 +245,11 @@ impl Snapshot<'_> {
             self.send_last(work, last).await?;
         }
         if let Some(before) = work.plan.keep_back(piece, batch) {
-            self.core.feed.snapshot = work.plan.mark(piece.table);
+            self.core.feed.place.snapshot = work.plan.mark(piece.table);
             self.send_first_of(&before, oid).await?;
         }
         for row in (1..batch.len()).filter_map(|index| batch.row(index.saturating_sub(1))) {
-            self.core.feed.snapshot = work.plan.mark(piece.table);
+            self.core.feed.place.snapshot = work.plan.mark(piece.table);
             self.send_counted(oid, &row).await?;
         }
         Ok(())
@@ -266,7 +266,7 @@ impl Snapshot<'_> {
     async fn send_last(&mut self, work: &Work<'_>, last: Option<LastRow>) -> Result<(), Error> {
         let Some(LastRow { table, row, marker }) = last else { return Ok(()) };
         let Some(table) = work.tables.get(table) else { return Ok(()) };
-        self.core.feed.snapshot = marker;
+        self.core.feed.place.snapshot = marker;
         self.send_first_of(&row, table.facts.oid).await
     }
 

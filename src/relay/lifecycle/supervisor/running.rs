@@ -97,7 +97,7 @@ impl Relay {
             Inherited::of(link.streamed(follows_end), memory);
         let last_commit = link.last_commit(stored.as_ref());
         let mut feed = Feed::new(&self.parts, &self.metrics, link.confirmed, acknowledged, stored);
-        (feed.last_commit, feed.xmin) = (last_commit, xmin);
+        (feed.place.last_commit, feed.place.xmin) = (last_commit, xmin);
         begin_feed(&mut feed, batch, &self.parts.relay, link.repeat_range(follows_another));
         if is_first && !link.sent_snapshot {
             feed.notify(Notification::initial(SnapshotStatus::Skipped, Vec::new()), Now::read());

@@ -1,11 +1,10 @@
 //! Changes of any captured table: to their records, or to the reason for which they are skipped.
 
-use std::collections::HashMap;
-
 use smallvec::SmallVec;
 
 use super::in_hand::StreamEvent;
 use super::outgoing::Unmade;
+use super::tables::Described;
 use super::{Feed, Outcome, report_replaced};
 use crate::change::{
     ChangeContext, ChangeDigest, ChangeRecords, ChangeTable, Reselected, RowChange, SkippedHalves, Snapshot,
@@ -19,16 +18,15 @@ use crate::relay::capture::route::Bound;
 use crate::relay::capture::table::Table;
 use crate::relay::delivery::needs::Need;
 use crate::relay::error::{Error, RowName};
-use crate::relay::pipeline::slot_xmin::SlotXmin;
 use crate::relay::time::clock::Now;
 use crate::telemetry::{Change, UNCHANGED};
 use crate::transaction::EventPosition;
-use crate::wal::{Lsn, Oid, Xid};
+use crate::wal::{Lsn, Oid};
 
 impl<T: Transport> Feed<'_, T> {
     /// Returns whether each change of a relation's rows becomes an event.
     pub(super) fn sends_changes(&self, relation: Oid) -> bool {
-        matches!(self.tables.get(&relation), Some(Table::Captured(Bound::Changes(_))))
+        self.tables.described.changes(relation).is_some()
     }
 
     /// Handles an update or a delete of a table whose changes are sent.
@@ -67,30 +65,33 @@ impl<T: Transport> Feed<'_, T> {
         StreamEvent { lsn, position, sent_before }: StreamEvent,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let tables = sent_tables(&self.tables, relations)?;
+        let tables = sent_tables(&self.tables.described, relations)?;
         let Some(&(relation, table)) = tables.first() else { return Ok(Outcome::None) };
         let in_kafka = self.out.flight.has(position.end_of_event())?;
         let skipped = self.skips(table, change).then_some("skipped.operations");
         // What Kafka has of a transaction that continues counts for the events behind it.
         if in_kafka && skipped.is_none() && self.transactions.is_some() {
             for (_, table) in &tables {
-                self.tally.add(table.name(), table.count(change, self.skipped_halves()).unwrap_or(1));
+                self.place.tally.add(table.name(), table.count(change, self.skipped_halves()).unwrap_or(1));
             }
         }
-        let acknowledged = (self.passing || sent_before).then_some("acknowledged");
+        let acknowledged = (self.earlier.passing || sent_before).then_some("acknowledged");
         if let Some(reason) = in_kafka.then_some("committed").or(acknowledged).or(skipped) {
-            self.passed.skip(self.out.metrics, relation, table.name(), reason);
+            self.tables.passed.skip(self.out.metrics, relation, table.name(), reason);
             return Ok(Outcome::None);
         }
-        if let Some(described) = self.labels.ask(relation, table, change) {
+        if let Some(described) = self.tables.labels.ask(relation, table, change) {
             return Ok(Outcome::Lacks(self.asks_for(described)));
         }
         let reselected = self.answers.values.as_ref();
-        let is_read = self.snapshot != Snapshot::False || reselected.is_some();
+        let is_read = self.place.snapshot != Snapshot::False || reselected.is_some();
         if let Some(lookup) = if is_read { None } else { table.lookup(change) } {
-            return Ok(Outcome::Lacks(Need::Values { lookup: Box::new(lookup), within: self.within() }));
+            return Ok(Outcome::Lacks(Need::Values {
+                lookup: Box::new(lookup),
+                within: self.place.within(),
+            }));
         }
-        let unread = unread(table, self.row_name(), position, reselected);
+        let unread = unread(table, self.place.row_name(), position, reselected);
         let row = reselected.and_then(|reselected| reselected.patch(change));
         let sent = row.as_ref().map_or(change, |row| change.with_row(row));
         let context = self.change_context(lsn, table, now);
@@ -98,28 +99,28 @@ impl<T: Transport> Feed<'_, T> {
         let mut into = Destination { scratch, topic: "", schemas };
         let unmade = match unread {
             Some(error) => Unmade::Error(error),
-            None => match records(&tables, sent, &context, &self.tally, &mut into) {
+            None => match records(&tables, sent, &context, &self.place.tally, &mut into) {
                 Ok((mut records, counts)) => {
                     if self.recognises {
                         let names = tables.iter().map(|(_, table)| table.name());
-                        let transaction = self.open.as_ref().filter(|open| open.xid != Xid(0));
-                        records.report_digest(ChangeDigest::of(names, change, transaction));
+                        let transaction = self.place.source_transaction();
+                        records.report_digest(ChangeDigest::of(names, change, transaction.as_ref()));
                     }
                     for (table, count) in counts {
-                        self.tally.add(table, count);
+                        self.place.tally.add(table, count);
                     }
                     let refused = records.take_refused();
                     let is_refused = !refused.is_empty();
                     for source in refused {
                         let (table, source) = (table.name().to_owned(), Box::new(source));
-                        let name = Box::new(self.row_name());
+                        let name = Box::new(self.place.row_name());
                         self.out.skip(Error::Row { table, name, position, source })?;
                     }
                     if records.is_empty() {
                         if !is_refused {
                             report_update(table, change, position);
                             let reason = if records.is_unchanged() { UNCHANGED } else { "transforms" };
-                            self.passed.skip(self.out.metrics, relation, table.name(), reason);
+                            self.tables.passed.skip(self.out.metrics, relation, table.name(), reason);
                         }
                         return Ok(Outcome::None);
                     }
@@ -130,7 +131,7 @@ impl<T: Transport> Feed<'_, T> {
                     }
                     return Ok(outcome);
                 }
-                Err(source) => Unmade::of_row(source, table.name(), || self.row_name(), position),
+                Err(source) => Unmade::of_row(source, table.name(), || self.place.row_name(), position),
             },
         };
         let unmade = unmade.or_refused(&mut self.answers);
@@ -140,17 +141,17 @@ impl<T: Transport> Feed<'_, T> {
 
     /// Makes the context of a change of the open transaction.
     fn change_context(&self, lsn: Lsn, table: &ChangeTable, now: Now) -> ChangeContext {
-        let tells = self.transactions.is_some() && self.snapshot == Snapshot::False;
+        let tells = self.transactions.is_some() && self.place.snapshot == Snapshot::False;
         ChangeContext {
-            before: tells.then(|| self.tally.before(table.name())),
+            before: tells.then(|| self.place.tally.before(table.name())),
             now_us: now.unix_us,
-            commit_time: self.open.map_or_else(|| now.postgres(), |open| open.commit_time),
-            xid: self.open.map(|open| open.xid).filter(|xid| *xid != Xid(0)),
+            commit_time: self.place.open.map_or_else(|| now.postgres(), |open| open.commit_time),
+            xid: self.place.source_transaction().map(|open| open.xid),
             lsn,
-            last_commit: self.last_commit,
-            origin: self.origin.clone(),
-            xmin: self.xmin.as_ref().filter(|_| self.snapshot == Snapshot::False).and_then(SlotXmin::get),
-            snapshot: self.snapshot,
+            last_commit: self.place.last_commit,
+            origin: self.place.origin.clone(),
+            xmin: self.place.slot_xmin(),
+            snapshot: self.place.snapshot,
             skipped: self.skipped_halves(),
             // A dead letter is a whole row.
             tolerates: self.out.tolerance.is_for_all() && self.out.dead_letters.is_none(),
@@ -166,8 +167,7 @@ impl<T: Transport> Feed<'_, T> {
     pub(super) fn truncate(&mut self, lsn: Lsn, relations: &[Oid], now: Now) -> Result<Outcome, Error> {
         let mut sent = Vec::new();
         for relation in relations {
-            let table = self.tables.get(relation).ok_or(UnknownRelation(*relation))?;
-            if let Table::Captured(Bound::Changes(_)) = table {
+            if let Table::Captured(Bound::Changes(_)) = self.tables.described.get(*relation)? {
                 sent.push(*relation);
             }
         }
@@ -184,13 +184,13 @@ impl<T: Transport> Feed<'_, T> {
     /// Counts the truncated tables for which nothing is sent.
     fn count_truncated(&mut self, relations: &[Oid]) {
         for relation in relations {
-            match self.tables.get(relation) {
-                Some(Table::Captured(Bound::Outbox(table))) => {
+            match self.tables.described.get(*relation) {
+                Ok(Table::Captured(Bound::Outbox(table))) => {
                     self.out.metrics.changes(Change::Truncate, 1);
-                    self.passed.count(self.out.metrics, *relation, table.name(), "truncate");
+                    self.tables.passed.count(self.out.metrics, *relation, table.name(), "truncate");
                 }
-                Some(Table::NotCaptured(rows)) => rows.count(),
-                Some(Table::Captured(Bound::Changes(_))) | None => {}
+                Ok(Table::NotCaptured(rows)) => rows.count(),
+                Ok(Table::Captured(Bound::Changes(_))) | Err(_) => {}
             }
         }
     }
@@ -198,7 +198,7 @@ impl<T: Transport> Feed<'_, T> {
     /// Returns whether `skipped.operations` excludes all of a change. Rows of a snapshot are never excluded.
     fn skips(&self, table: &ChangeTable, change: RowChange<'_, '_>) -> bool {
         match change {
-            RowChange::Insert(_) => self.skipped.create && self.snapshot == Snapshot::False,
+            RowChange::Insert(_) => self.skipped.create && self.place.snapshot == Snapshot::False,
             RowChange::Update(..) if table.changes_key(change) => self.skipped.create && self.skipped.delete,
             RowChange::Update(..) => self.skipped.update,
             RowChange::Delete(_) => self.skipped.delete,
@@ -209,12 +209,12 @@ impl<T: Transport> Feed<'_, T> {
 
 /// Returns the tables of a change.
 fn sent_tables<'t>(
-    tables: &'t HashMap<Oid, Table>,
+    tables: &'t Described,
     relations: &[Oid],
-) -> Result<SmallVec<[(Oid, &'t ChangeTable); 1]>, Error> {
-    let sent = relations.iter().map(|relation| match tables.get(relation) {
-        Some(Table::Captured(Bound::Changes(table))) => Ok((*relation, &**table)),
-        _ => Err(UnknownRelation(*relation).into()),
+) -> Result<SmallVec<[(Oid, &'t ChangeTable); 1]>, UnknownRelation> {
+    let sent = relations.iter().map(|relation| {
+        let table = tables.changes(*relation).ok_or(UnknownRelation(*relation))?;
+        Ok((*relation, table))
     });
     sent.collect()
 }

@@ -33,9 +33,9 @@ pub(super) struct Answers {
 impl<T: Transport> Feed<'_, T> {
     /// Returns the place of the change or message at `lsn`, which [`Self::end_event`] counts.
     pub(super) fn stream_event(&mut self, lsn: Lsn) -> Result<StreamEvent, SequenceError> {
-        let position = self.assembler.next_position(lsn)?;
+        let position = self.place.assembler.next_position(lsn)?;
         self.out.flight.count_event(position);
-        let sent_before = self.sent_before.as_ref().is_some_and(|sent_before| sent_before.has_row(lsn));
+        let sent_before = self.earlier.has_row(lsn);
         Ok(StreamEvent { lsn, position, sent_before })
     }
 
@@ -44,10 +44,8 @@ impl<T: Transport> Feed<'_, T> {
         if outcome.is_lack() {
             return;
         }
-        self.assembler.advance(lsn);
-        if let Some(sent_before) = &mut self.sent_before {
-            sent_before.pass_row(lsn);
-        }
+        self.place.assembler.advance(lsn);
+        self.earlier.pass_row(lsn);
         self.answers = Answers::default();
     }
 

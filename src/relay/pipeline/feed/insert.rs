@@ -6,14 +6,14 @@ use super::{Feed, Outcome, report_replaced};
 use crate::change::{RowChange, Snapshot};
 use crate::kafka::Transport;
 use crate::outbox::RouteContext;
-use crate::pgoutput::{Tuple, UnknownRelation};
+use crate::pgoutput::Tuple;
 use crate::relay::capture::route::Bound;
 use crate::relay::capture::table::Table;
 use crate::relay::error::{Error, RowName};
 use crate::relay::time::clock::Now;
 use crate::telemetry::Change;
 use crate::trace::RowMoment;
-use crate::wal::{Lsn, Oid, Xid};
+use crate::wal::{Lsn, Oid};
 
 impl<T: Transport> Feed<'_, T> {
     /// Handles an inserted row.
@@ -40,7 +40,7 @@ impl<T: Transport> Feed<'_, T> {
         row: &Tuple<'_>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        let table = match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
+        let table = match self.tables.described.get(relation)? {
             Table::Captured(Bound::Outbox(table)) => table,
             Table::Captured(Bound::Changes(_)) => {
                 return self.change(&[relation], RowChange::Insert(row.columns()), event, now);
@@ -54,13 +54,13 @@ impl<T: Transport> Feed<'_, T> {
         let in_kafka = self.out.flight.has(position.end_of_event())?.then_some("committed");
         if let Some(reason) = in_kafka.or(self.skip_reason(sent_before)) {
             self.out.metrics.changes(Change::Insert, 1);
-            self.passed.skip(self.out.metrics, relation, table.name(), reason);
+            self.tables.passed.skip(self.out.metrics, relation, table.name(), reason);
             return Ok(Outcome::None);
         }
         let context = RouteContext { now_ms: now.unix_ms() };
         let tracing = table.tracing();
         let begun = tracing.and_then(|tracing| tracing.begin(row.columns(), self.moment(lsn, now)));
-        let transaction = self.row_name();
+        let transaction = self.place.row_name();
         let unmade = match table.route_traced(row, context, begun.as_ref(), &mut self.encoder) {
             Ok(routed) => {
                 let records = (self.records_of)(routed.as_record());
@@ -87,20 +87,14 @@ impl<T: Transport> Feed<'_, T> {
         Ok(outcome)
     }
 
-    /// Returns the transaction of the current row, for an error about it.
-    pub(super) fn row_name(&self) -> RowName {
-        let xid = self.open.map(|open| open.xid).filter(|xid| *xid != Xid(0));
-        RowName { event_id: None, xid }
-    }
-
     /// Returns the times of an inserted row for its span.
     fn moment(&self, lsn: Lsn, now: Now) -> RowMoment {
         RowMoment {
-            committed_us: self.open.map_or(now.unix_us, |open| open.commit_time.unix_us()),
+            committed_us: self.place.open.map_or(now.unix_us, |open| open.commit_time.unix_us()),
             read_us: now.unix_us,
-            operation: if self.snapshot == Snapshot::False { "c" } else { "r" },
+            operation: if self.place.snapshot == Snapshot::False { "c" } else { "r" },
             lsn: lsn.get(),
-            xid: self.open.filter(|open| open.xid != Xid(0)).map(|open| i64::from(open.xid.0)),
+            xid: self.place.source_transaction().map(|open| i64::from(open.xid.0)),
         }
     }
 }

@@ -28,7 +28,7 @@ impl<T: Transport> Feed<'_, T> {
         message: &LogicalMessage<'_>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        if !message.transactional && self.lone.is_none() {
+        if !message.transactional && self.place.ends_with_event.is_none() {
             self.begin_lone(message, now)?;
         }
         let event = self.stream_event(lsn)?;
@@ -39,13 +39,13 @@ impl<T: Transport> Feed<'_, T> {
             _ => self.out.metrics.changes(Change::Message, 1),
         }
         match outcome {
-            Outcome::None => self.end_lone(),
+            Outcome::None => self.end_with_event(),
             outcome => Ok(outcome),
         }
     }
 
     pub(super) fn message_not_sent(&mut self, reason: &'static str) {
-        self.passed.skip(self.out.metrics, NO_TABLE, MESSAGES, reason);
+        self.tables.passed.skip(self.out.metrics, NO_TABLE, MESSAGES, reason);
     }
 
     fn begin_lone(&mut self, message: &LogicalMessage<'_>, now: Now) -> Result<(), Error> {
@@ -57,12 +57,13 @@ impl<T: Transport> Feed<'_, T> {
         // preferred.
         let begin = Begin { final_lsn: commit_lsn, commit_time, xid: Xid(0) };
         self.open(begin, Identity::Message(digest(message)))?;
-        self.lone = Some(Commit { commit_lsn, end_lsn, commit_time });
+        self.place.ends_with_event = Some(Commit { commit_lsn, end_lsn, commit_time });
         Ok(())
     }
 
-    pub(super) fn end_lone(&mut self) -> Result<Outcome, Error> {
-        match self.lone.take() {
+    /// Commits the open transaction, if it ends with the event that is handed over now.
+    pub(super) fn end_with_event(&mut self) -> Result<Outcome, Error> {
+        match self.place.ends_with_event.take() {
             Some(commit) => self.commit(&commit).map(Outcome::Committed),
             None => Ok(Outcome::None),
         }
@@ -85,12 +86,12 @@ impl<T: Transport> Feed<'_, T> {
             return Ok(Outcome::None);
         }
         let in_kafka = self.out.flight.has(position.end_of_event())?;
-        if self.passing || in_kafka {
+        if self.earlier.passing || in_kafka {
             // What Kafka has of a transaction that continues counts for the events behind it.
             if in_kafka && message.transactional && self.transactions.is_some() {
-                self.tally.add(MESSAGE_EVENTS, 1);
+                self.place.tally.add(MESSAGE_EVENTS, 1);
             }
-            self.message_not_sent(if self.passing { "acknowledged" } else { "committed" });
+            self.message_not_sent(if self.earlier.passing { "acknowledged" } else { "committed" });
             return Ok(Outcome::None);
         }
         match (changes, messages) {

@@ -8,9 +8,8 @@ use crate::connect::converter::Destination;
 use crate::kafka::Transport;
 use crate::pgoutput::LogicalMessage;
 use crate::relay::error::Error;
-use crate::relay::pipeline::slot_xmin::SlotXmin;
 use crate::relay::time::clock::Now;
-use crate::wal::{Lsn, Xid};
+use crate::wal::Lsn;
 
 impl<T: Transport> Feed<'_, T> {
     /// Hands over the record of a message at `lsn`.
@@ -27,7 +26,7 @@ impl<T: Transport> Feed<'_, T> {
         let unmade = match changes.message_record(message, &context, &mut into) {
             Ok(mut records) => {
                 if context.before.is_some() {
-                    self.tally.add(MESSAGES, 1);
+                    self.place.tally.add(MESSAGES, 1);
                 }
                 if records.is_empty() {
                     self.message_not_sent("transforms");
@@ -42,7 +41,7 @@ impl<T: Transport> Feed<'_, T> {
                 let unmade = Unmade::of_message_event(source, message.prefix, position);
                 // As in Debezium, which counts what its transforms then refuse.
                 if let (Unmade::Error(_), true) = (&unmade, context.before.is_some()) {
-                    self.tally.add(MESSAGES, 1);
+                    self.place.tally.add(MESSAGES, 1);
                 }
                 unmade.or_refused(&mut self.answers)
             }
@@ -54,20 +53,20 @@ impl<T: Transport> Feed<'_, T> {
     /// Makes the context of a message event. A message outside a transaction is its own commit, at the time
     /// of the one before it, as in Debezium.
     fn message_context(&self, lsn: Lsn, message: &LogicalMessage<'_>, now: Now) -> ChangeContext {
-        let open = self.open.filter(|open| open.xid != Xid(0));
+        let open = self.place.source_transaction();
         let tells = self.transactions.is_some() && open.is_some();
         ChangeContext {
-            before: tells.then(|| self.tally.before(MESSAGES)),
+            before: tells.then(|| self.place.tally.before(MESSAGES)),
             now_us: now.unix_us,
             commit_time: open
                 .map(|open| open.commit_time)
-                .or(self.last_commit_time)
+                .or(self.place.last_commit_time)
                 .unwrap_or_else(|| now.postgres()),
             xid: open.map(|open| open.xid),
             lsn,
-            last_commit: if message.transactional { self.last_commit } else { Some(lsn) },
-            origin: self.origin.clone(),
-            xmin: self.xmin.as_ref().and_then(SlotXmin::get),
+            last_commit: if message.transactional { self.place.last_commit } else { Some(lsn) },
+            origin: self.place.origin.clone(),
+            xmin: self.place.slot_xmin(),
             snapshot: Snapshot::False,
             skipped: SkippedHalves::default(),
             tolerates: false,

@@ -1,6 +1,7 @@
 //! The way from pgoutput messages to records in flight.
 
 mod change;
+mod earlier;
 mod in_hand;
 mod insert;
 mod labels;
@@ -10,30 +11,31 @@ mod not_inserted;
 mod notification;
 mod outgoing;
 mod parcel;
+mod place;
 mod progress;
 mod signal;
+mod tables;
 mod transaction;
 mod window;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use earlier::SentEarlier;
 use in_hand::Answers;
-use labels::AskedLabels;
 use outgoing::Outgoing;
+use place::StreamPlace;
 use smallvec::{SmallVec, smallvec};
+use tables::Tables;
 
 use super::notifier::Notifier;
 use super::signals::Signals;
-use super::slot_xmin::SlotXmin;
-use crate::change::{ChangeEvents, ReplicationOrigin, RowChange, Snapshot, Tally};
+use crate::change::{ChangeEvents, ReplicationOrigin, RowChange, Tally};
 use crate::connect::converter::registered::SchemaIds;
 use crate::connect::record::ProducerRecord;
 use crate::kafka::{Inlet, Transport};
 use crate::outbox::{Encoder, MessageOutbox};
 use crate::pgoutput::{Begin, Commit, Message, Relation};
-use crate::relay::capture::captured::PassedRows;
 use crate::relay::capture::table::Table;
 use crate::relay::delivery::dead_letters::DeadLetters;
 use crate::relay::delivery::dispatch::{Dispatch, Unsent, UnsentRecords};
@@ -46,10 +48,10 @@ use crate::relay::options::{Guarantee, Options, SkippedOperations};
 use crate::relay::parts::RelayParts;
 use crate::relay::progress::acknowledged::Acknowledged;
 use crate::relay::time::clock::Now;
-use crate::source_offset::{SentBefore, SourceOffset};
+use crate::source_offset::SourceOffset;
 use crate::telemetry::{Change, Metrics};
-use crate::transaction::{Assembler, EventPosition, Identity};
-use crate::wal::{Lsn, Oid, PgTimestamp, Xid};
+use crate::transaction::{EventPosition, Identity};
+use crate::wal::{Lsn, Oid};
 
 /// Rows and messages in, records out. One per session; it does no I/O but hand records to the producer, which never
 /// blocks.
@@ -58,50 +60,23 @@ pub(in crate::relay) struct Feed<'p, T = Inlet> {
     /// True if records of changes must be recognised again, which makes them carry their digests.
     recognises: bool,
     skipped: SkippedOperations,
-    assembler: Assembler,
-    tables: HashMap<Oid, Table>,
-    passed: PassedRows,
     /// True if the source has much more.
     pub(in crate::relay) behind: bool,
     /// True if the server sent the last transaction long after its commit.
     pub(in crate::relay) late: bool,
     encoder: Encoder,
-    /// Transactions that an earlier session of this process has acknowledged.
-    acknowledged: Acknowledged,
-    /// The open transaction is one of those.
-    passing: bool,
-    /// The offset that is stored.
-    stored: Option<SourceOffset>,
-    /// Rows recorded as sent by that offset, until the stream is past it.
-    sent_before: Option<SentBefore>,
-    /// The open transaction.
-    open: Option<Begin>,
-    /// Replication origin of the last transaction that began. A message outside transactions has it too, as
-    /// in Debezium.
-    origin: Option<Arc<ReplicationOrigin>>,
-    /// End of the last commit.
-    pub(in crate::relay) last_commit: Option<Lsn>,
-    /// Commit time of the last transaction of the stream. A message outside transactions has it too, as in
-    /// Debezium.
-    last_commit_time: Option<PgTimestamp>,
-    /// The slot's xmin, if events contain it.
-    pub(in crate::relay) xmin: Option<SlotXmin>,
+    /// Place of the stream.
+    pub(in crate::relay) place: StreamPlace,
+    /// Events that were sent before this session.
+    earlier: SentEarlier,
+    /// The relations that the stream has described.
+    tables: Tables,
     /// Answers about the message in hand.
     answers: Answers,
-    /// The values of enums that the catalog was asked for.
-    labels: AskedLabels,
     /// Converter of change events, if rows become change events.
     pub(in crate::relay) changes: Option<&'p ChangeEvents>,
     /// Converter of transaction metadata, if it is enabled.
     pub(in crate::relay) transactions: Option<&'p ChangeEvents>,
-    /// Events that the open transaction has sent.
-    tally: Tally,
-    /// Snapshot marker of the next row.
-    pub(in crate::relay) snapshot: Snapshot,
-    /// The open transaction is a message's own, and this is its end.
-    lone: Option<Commit>,
-    /// End of the records that are sent between two transactions, on a standby.
-    beside: Option<Commit>,
     /// Sender of notifications of snapshots.
     pub(in crate::relay) notifier: Option<Notifier<'p>>,
     /// Signals, if any are enabled.
@@ -195,29 +170,15 @@ impl<'p, T: Transport> Feed<'p, T> {
             messages,
             recognises: dead_letters.is_some() || options.guarantee == Guarantee::TailDedupe,
             skipped: options.skipped,
-            assembler: Assembler::default(),
-            tables: HashMap::new(),
-            passed: PassedRows::default(),
             behind: false,
             late: false,
             encoder: Encoder::default(),
-            acknowledged,
-            passing: false,
-            sent_before: stored.as_ref().and_then(SentBefore::new),
-            stored,
-            open: None,
-            origin: None,
-            xmin: None,
-            last_commit: None,
-            last_commit_time: None,
+            place: StreamPlace::new(),
+            earlier: SentEarlier::new(acknowledged, stored),
+            tables: Tables::default(),
             answers: Answers::default(),
-            labels: AskedLabels::default(),
             changes: None,
             transactions: None,
-            tally: Tally::default(),
-            snapshot: Snapshot::False,
-            lone: None,
-            beside: None,
             notifier: None,
             signals: None,
             records_of: one_record,
@@ -245,10 +206,10 @@ impl<'p, T: Transport> Feed<'p, T> {
             _ => self.take_message(lsn, message, now)?,
         };
         if let (Some(said), Some(signals)) = (said, &mut self.signals)
-            && !self.passing
+            && !self.earlier.passing
             && !outcome.is_lack()
         {
-            signals.apply(said, lsn, self.open);
+            signals.apply(said, lsn, self.place.open);
         }
         Ok(outcome)
     }
@@ -257,7 +218,7 @@ impl<'p, T: Transport> Feed<'p, T> {
         match message {
             Message::Insert { relation, new } => return self.insert(lsn, relation, &new, now),
             Message::Begin(begin) => {
-                if self.open != Some(begin) {
+                if self.place.open != Some(begin) {
                     self.begin(begin)?;
                 }
                 return self.report_begin(&begin, lsn, now);
@@ -265,7 +226,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             Message::Commit(commit) => return self.end(commit, lsn, now),
             Message::Relation(relation) => {
                 if self.changes.is_some() {
-                    self.labels.describe(&relation);
+                    self.tables.labels.describe(&relation);
                 }
                 return Ok(Outcome::Describe(relation));
             }
@@ -285,7 +246,7 @@ impl<'p, T: Transport> Feed<'p, T> {
             Message::Truncate { relations, .. } => return self.truncate(lsn, &relations, now),
             Message::LogicalMessage(message) => return self.logical_message(lsn, &message, now),
             Message::Origin { lsn, name } => {
-                self.origin = Some(Arc::new(ReplicationOrigin { name: name.to_owned(), lsn }));
+                self.place.origin = Some(Arc::new(ReplicationOrigin { name: name.to_owned(), lsn }));
             }
             // It describes: no row is in it.
             Message::Type { .. } => {}
@@ -298,7 +259,7 @@ impl<'p, T: Transport> Feed<'p, T> {
         if let (Some(signals), Table::Captured(bound)) = (&mut self.signals, &table) {
             signals.describe(relation, bound.name());
         }
-        self.tables.insert(relation, table);
+        self.tables.described.describe(relation, table);
     }
 
     /// Stores the answer to a need.
@@ -341,7 +302,7 @@ impl<'p, T: Transport> Feed<'p, T> {
 
     /// Begins the stream.
     pub(in crate::relay) fn start(&mut self) {
-        self.out.flight.hold(self.acknowledged.history.is_awaiting());
+        self.out.flight.hold(self.earlier.is_awaiting());
     }
 
     /// Records that all WAL before this was sent, as a keepalive reported.
@@ -350,50 +311,34 @@ impl<'p, T: Transport> Feed<'p, T> {
     /// When something that was read before is missing now.
     pub(in crate::relay) fn mark(&mut self, wal_end: Lsn) -> Result<(), Error> {
         if !self.out.flight.in_transaction() {
-            self.acknowledged.history.reach(wal_end)?;
+            self.earlier.reach(wal_end)?;
             self.out.dispatch.pass(wal_end);
         }
         self.out.flight.mark(wal_end)
     }
 
     fn begin(&mut self, begin: Begin) -> Result<(), Error> {
-        (self.origin, self.tally) = (None, Tally::default());
-        if let Some(sent_before) = &mut self.sent_before {
-            sent_before.begin(&begin);
-        }
+        (self.place.origin, self.place.tally) = (None, Tally::default());
+        self.earlier.begin(&begin);
         self.open(begin, Identity::from(&begin))
     }
 
-    /// Opens a transaction. One that was acknowledged is skipped only if it is the same one.
     fn open(&mut self, begin: Begin, identity: Identity) -> Result<(), Error> {
-        self.assembler.begin(begin)?;
-        self.open = Some(begin);
-        let Acknowledged { to, history } = &mut self.acknowledged;
-        self.passing = begin.final_lsn < *to && history.meet_again(begin.final_lsn, identity)?;
-        if begin.final_lsn >= *to {
-            history.add(begin.final_lsn, identity)?;
-        }
+        self.place.open(begin)?;
+        self.earlier.open(begin, identity)?;
         self.out.dispatch.pass(begin.final_lsn);
         self.out.flight.begin(&begin, identity)?;
-        self.out.flight.hold(self.acknowledged.history.is_awaiting());
+        self.out.flight.hold(self.earlier.is_awaiting());
         Ok(())
     }
 
     fn commit(&mut self, commit: &Commit) -> Result<Lsn, Error> {
-        self.assembler.commit(commit)?;
-        let open = self.open.take();
+        let open = self.place.commit(commit)?;
         if let (Some(signals), Some(open)) = (&mut self.signals, open) {
             signals.commit(open.xid.0, commit.end_lsn);
         }
-        self.last_commit = Some(commit.end_lsn);
-        if let Some(open) = open.filter(|open| open.xid != Xid(0)) {
-            self.last_commit_time = Some(open.commit_time);
-        }
         self.out.flight.commit(commit.commit_lsn, commit.end_lsn)?;
-        if let Some(sent_before) = &mut self.sent_before {
-            sent_before.commit();
-        }
-        self.sent_before.take_if(|sent_before| sent_before.is_over());
+        self.earlier.commit();
         Ok(commit.end_lsn)
     }
 
@@ -403,14 +348,14 @@ impl<'p, T: Transport> Feed<'p, T> {
     /// When they cannot be sent.
     pub(in crate::relay) fn resume(&mut self, records: UnsentRecords, now: Now) -> Result<Outcome, Error> {
         match self.out.dispatch.resume(&mut self.out.flight, records, now)? {
-            None => self.end_lone(),
+            None => self.end_with_event(),
             unsent => Ok(unsent.into()),
         }
     }
 
     /// Returns the reason for which inserts make no event at present.
     const fn skip_reason(&self, sent_before: bool) -> Option<&'static str> {
-        match (self.passing || sent_before, self.skipped.create) {
+        match (self.earlier.passing || sent_before, self.skipped.create) {
             (true, _) => Some("acknowledged"),
             (false, true) => Some("skipped.operations"),
             (false, false) => None,

@@ -3,7 +3,6 @@
 use super::Feed;
 use crate::kafka::Transport;
 use crate::outbox::InvalidOperation;
-use crate::pgoutput::UnknownRelation;
 use crate::relay::capture::route::Bound;
 use crate::relay::capture::table::Table;
 use crate::relay::error::Error;
@@ -15,8 +14,8 @@ impl<T: Transport> Feed<'_, T> {
     /// Handles an update of an outbox row, which makes no event.
     pub(super) fn update(&mut self, lsn: Lsn, relation: Oid) -> Result<(), Error> {
         let EventPosition { commit_lsn, .. } = self.stream_event(lsn)?.position;
-        self.assembler.advance(lsn);
-        let table = match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
+        self.place.assembler.advance(lsn);
+        let table = match self.tables.described.get(relation)? {
             Table::Captured(Bound::Outbox(table)) => table,
             Table::Captured(Bound::Changes(_)) => return Ok(()),
             Table::NotCaptured(rows) => {
@@ -25,7 +24,7 @@ impl<T: Transport> Feed<'_, T> {
             }
         };
         self.out.metrics.changes(Change::Update, 1);
-        self.passed.skip(self.out.metrics, relation, table.name(), "update");
+        self.tables.passed.skip(self.out.metrics, relation, table.name(), "update");
         if self.skipped.update {
             return Ok(());
         }
@@ -44,11 +43,11 @@ impl<T: Transport> Feed<'_, T> {
 
     /// Skips a change that makes no event.
     pub(super) fn pass(&mut self, relation: Oid, change: Change, reason: &'static str) -> Result<(), Error> {
-        self.assembler.current()?;
-        match self.tables.get(&relation).ok_or(UnknownRelation(relation))? {
+        self.place.assembler.current()?;
+        match self.tables.described.get(relation)? {
             Table::Captured(table) => {
                 self.out.metrics.changes(change, 1);
-                self.passed.skip(self.out.metrics, relation, table.name(), reason);
+                self.tables.passed.skip(self.out.metrics, relation, table.name(), reason);
             }
             Table::NotCaptured(rows) => rows.count(),
         }

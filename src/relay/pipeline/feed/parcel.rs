@@ -14,7 +14,7 @@ impl<T: Transport> Feed<'_, T> {
     /// # Errors
     /// When no transaction is open.
     pub(in crate::relay) fn end_parcel(&mut self) -> Result<Option<Ticket>, Error> {
-        match &self.open {
+        match &self.place.open {
             Some(begin) => self.out.flight.divide(begin),
             None => Ok(None),
         }
@@ -26,10 +26,10 @@ impl<T: Transport> Feed<'_, T> {
     /// # Errors
     /// When a transaction is open already.
     pub(in crate::relay) fn continue_from(&mut self, other: &mut Self, events: u64) -> Result<(), Error> {
-        (self.tables, self.passed) = (mem::take(&mut other.tables), mem::take(&mut other.passed));
-        if let Some(begin) = other.open {
+        self.tables = mem::take(&mut other.tables);
+        if let Some(begin) = other.place.open {
             self.begin(begin)?;
-            self.assembler.pass(other.assembler.lsn(), events);
+            self.place.assembler.pass(other.place.assembler.lsn(), events);
         }
         Ok(())
     }

@@ -1,13 +1,12 @@
 //! Signals in the stream, and the rows that they have asked for.
 
 use super::outgoing::Unmade;
+use super::tables::Described;
 use super::{Feed, Outcome};
 use crate::change::{ChangeContext, ChangeDigest, ChangeRecords, RowChange, SkippedHalves};
 use crate::connect::converter::Destination;
 use crate::kafka::Transport;
 use crate::pgoutput::{ColumnValue, Message, Tuple};
-use crate::relay::capture::route::Bound;
-use crate::relay::capture::table::Table;
 use crate::relay::error::{Error, RowName};
 use crate::relay::pipeline::signals::{OutgoingRow, SignalChange, Signals};
 use crate::relay::time::clock::Now;
@@ -23,24 +22,37 @@ impl<T: Transport> Feed<'_, T> {
         let signals = self.signals.as_mut()?;
         match message {
             Message::Insert { relation, new } => {
-                forget(signals, &self.tables, *relation, halves.create.then_some(new.columns()), None);
+                forget(
+                    signals,
+                    &self.tables.described,
+                    *relation,
+                    halves.create.then_some(new.columns()),
+                    None,
+                );
                 signals.inserted(*relation, new)
             }
             Message::Update { relation, old, new } => {
                 let old = old.as_deref().map(|old| crate::change::OldRow::from(old).columns());
                 let old = old.filter(|_| halves.delete);
-                forget(signals, &self.tables, *relation, halves.create.then_some(new.columns()), old);
+                forget(
+                    signals,
+                    &self.tables.described,
+                    *relation,
+                    halves.create.then_some(new.columns()),
+                    old,
+                );
                 None
             }
             Message::Delete { relation, old } => {
                 let old = crate::change::OldRow::from(old).columns();
-                forget(signals, &self.tables, *relation, None, Some(old).filter(|_| halves.delete));
+                forget(signals, &self.tables.described, *relation, None, Some(old).filter(|_| halves.delete));
                 let row: Tuple<'_> = old.iter().copied().collect();
                 signals.deleted(*relation, &row)
             }
             Message::Truncate { .. } if self.skipped.truncate => None,
             Message::Truncate { relations, .. } => {
-                for table in relations.iter().filter_map(|relation| changes_of(&self.tables, *relation)) {
+                for table in relations.iter().filter_map(|relation| self.tables.described.changes(*relation))
+                {
                     signals.incremental.truncated(table.name());
                 }
                 None
@@ -62,7 +74,8 @@ impl<T: Transport> Feed<'_, T> {
             }
             _ => return both(true),
         };
-        let changes_key = changes_of(&self.tables, relation).is_some_and(|table| table.changes_key(change));
+        let changes_key =
+            self.tables.described.changes(relation).is_some_and(|table| table.changes_key(change));
         match changes_key {
             true => SentHalves { create: !self.skipped.create, delete: !self.skipped.delete },
             false => both(!self.skipped.update),
@@ -72,7 +85,7 @@ impl<T: Transport> Feed<'_, T> {
     /// Returns whether a message must wait for rows that are being read.
     pub(super) fn awaits_rows(&self, said: Option<&SignalChange>) -> bool {
         let signals = self.signals.as_ref();
-        !self.passing && signals.zip(said).is_some_and(|(signals, said)| signals.awaits_rows(said))
+        !self.earlier.passing && signals.zip(said).is_some_and(|(signals, said)| signals.awaits_rows(said))
     }
 
     /// Returns whether the rows that a message waits for are still being read.
@@ -100,7 +113,7 @@ impl<T: Transport> Feed<'_, T> {
 
     /// Stores the progress of incremental snapshots for a Kafka transaction that ends now.
     pub(in crate::relay) fn report_snapshots(&mut self) {
-        let open = self.open.map(|begin| begin.final_lsn);
+        let open = self.place.open.map(|begin| begin.final_lsn);
         if let Some(signals) = self.signals.as_ref().filter(|_| self.out.flight.wants_snapshots()) {
             self.out.flight.report_snapshots(signals.incremental.handed_over(open));
         }
@@ -117,7 +130,7 @@ impl<T: Transport> Feed<'_, T> {
             return Ok(None);
         };
         let OutgoingRow { table, lsn, xid, values, snapshot } = &row;
-        let standing = self.assembler.beside()?;
+        let standing = self.place.assembler.beside()?;
         let context = ChangeContext {
             before: None,
             origin: None,
@@ -126,7 +139,7 @@ impl<T: Transport> Feed<'_, T> {
             commit_time: now.postgres(),
             xid: *xid,
             lsn: *lsn,
-            last_commit: self.last_commit,
+            last_commit: self.place.last_commit,
             snapshot: *snapshot,
             skipped: SkippedHalves::default(),
             tolerates: false,
@@ -158,16 +171,6 @@ impl<T: Transport> Feed<'_, T> {
     }
 }
 
-fn changes_of(
-    tables: &std::collections::HashMap<Oid, Table>,
-    relation: Oid,
-) -> Option<&crate::change::ChangeTable> {
-    match tables.get(&relation) {
-        Some(Table::Captured(Bound::Changes(table))) => Some(table),
-        _ => None,
-    }
-}
-
 /// Rows of a change that have a record: the new one, and the old one of a changed key or a delete.
 #[derive(Debug, Clone, Copy)]
 struct SentHalves {
@@ -178,12 +181,12 @@ struct SentHalves {
 /// Forgets a row that has changed: what was read of it before is outdated.
 fn forget(
     signals: &mut Signals,
-    tables: &std::collections::HashMap<Oid, Table>,
+    tables: &Described,
     relation: Oid,
     new: Option<&[ColumnValue<'_>]>,
     old: Option<&[ColumnValue<'_>]>,
 ) {
-    let Some(table) = changes_of(tables, relation) else { return };
+    let Some(table) = tables.changes(relation) else { return };
     if !signals.incremental.is_reading(table.name()) {
         return;
     }

@@ -2,7 +2,7 @@
 
 use super::outgoing::Unmade;
 use super::{Feed, Outcome};
-use crate::change::{End, Snapshot};
+use crate::change::End;
 use crate::connect::converter::Destination;
 use crate::kafka::Transport;
 use crate::pgoutput::{Begin, Commit, Relation};
@@ -10,23 +10,17 @@ use crate::relay::delivery::needs::Need;
 use crate::relay::error::{Error, RowName};
 use crate::relay::time::clock::Now;
 use crate::transaction::EventPosition;
-use crate::wal::{Lsn, Xid};
+use crate::wal::Lsn;
 
 impl<T: Transport> Feed<'_, T> {
     /// Returns the need for the description of a relation, as the open transaction has left it.
     pub(in crate::relay) fn asks_for(&self, relation: Box<Relation>) -> Need {
-        Need::Table { relation, within: self.within() }
-    }
-
-    /// Returns the id of the open transaction of the stream.
-    pub(super) fn within(&self) -> Option<Xid> {
-        let open = self.open.filter(|_| self.snapshot == Snapshot::False);
-        open.map(|begin| begin.xid)
+        Need::Table { relation, within: self.place.within() }
     }
 
     /// Sends the begin of a transaction, if transaction metadata is enabled.
     pub(super) fn report_begin(&mut self, begin: &Begin, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
-        if self.transactions.is_none() || self.passing {
+        if self.transactions.is_none() || self.earlier.passing {
             return Ok(Outcome::None);
         }
         self.report(End::Begin, begin, lsn, now)
@@ -34,16 +28,17 @@ impl<T: Transport> Feed<'_, T> {
 
     /// Ends a transaction, once the record of its end is handed over.
     pub(super) fn end(&mut self, commit: Commit, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
-        let Some(begin) = self.open.filter(|_| self.transactions.is_some() && !self.passing) else {
+        let Some(begin) = self.place.open.filter(|_| self.transactions.is_some() && !self.earlier.passing)
+        else {
             return self.commit(&commit).map(Outcome::Committed);
         };
-        let tally = std::mem::take(&mut self.tally);
+        let tally = std::mem::take(&mut self.place.tally);
         let told = self.report(End::End(&tally), &begin, lsn, now);
-        self.tally = tally;
+        self.place.tally = tally;
         match told? {
             Outcome::None => self.commit(&commit).map(Outcome::Committed),
             outcome @ Outcome::Unsent(_) => {
-                self.lone = Some(commit);
+                self.place.ends_with_event = Some(commit);
                 Ok(outcome)
             }
             outcome => Ok(outcome),

@@ -63,8 +63,8 @@ impl<T: Transport> Feed<'_, T> {
     fn begin_beside(&mut self, reached: Lsn, now: Now) -> Result<(), Error> {
         let commit_time = now.postgres();
         let begin = Begin { final_lsn: reached, commit_time, xid: Xid(0) };
-        self.assembler.begin(begin)?;
-        self.beside = Some(Commit { commit_lsn: reached, end_lsn: reached, commit_time });
+        self.place.assembler.begin(begin)?;
+        self.place.beside = Some(Commit { commit_lsn: reached, end_lsn: reached, commit_time });
         self.out.flight.begin(&begin, Identity::Message(0))
     }
 
@@ -73,8 +73,8 @@ impl<T: Transport> Feed<'_, T> {
         if self.is_blocked() {
             return Ok(());
         }
-        let Some(commit) = self.beside.take() else { return Ok(()) };
-        self.assembler.commit(&commit)?;
+        let Some(commit) = self.place.beside.take() else { return Ok(()) };
+        self.place.assembler.commit(&commit)?;
         let unacknowledged = self.out.flight.unacknowledged().map(|ticket| ticket.0);
         if let Some(signals) = &mut self.signals {
             signals.incremental.commit_beside(commit.end_lsn, unacknowledged);
