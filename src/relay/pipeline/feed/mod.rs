@@ -1,13 +1,9 @@
 //! The way from pgoutput messages to records in flight.
 
-mod change;
 mod earlier;
 mod in_hand;
-mod insert;
 mod labels;
-mod logical_message;
-mod message_event;
-mod not_inserted;
+mod messages;
 mod notification;
 mod outgoing;
 mod parcel;
@@ -15,7 +11,6 @@ mod place;
 mod progress;
 mod signal;
 mod tables;
-mod transaction;
 mod window;
 
 use std::sync::Arc;

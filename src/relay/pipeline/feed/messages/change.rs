@@ -2,10 +2,6 @@
 
 use smallvec::SmallVec;
 
-use super::in_hand::StreamEvent;
-use super::outgoing::Unmade;
-use super::tables::Described;
-use super::{Feed, Outcome, report_replaced};
 use crate::change::{
     ChangeContext, ChangeDigest, ChangeRecords, ChangeTable, Reselected, RowChange, SkippedHalves, Snapshot,
     Tally,
@@ -18,6 +14,10 @@ use crate::relay::capture::route::Bound;
 use crate::relay::capture::table::Table;
 use crate::relay::delivery::needs::Need;
 use crate::relay::error::{Error, RowName};
+use crate::relay::pipeline::feed::in_hand::StreamEvent;
+use crate::relay::pipeline::feed::outgoing::Unmade;
+use crate::relay::pipeline::feed::tables::Described;
+use crate::relay::pipeline::feed::{Feed, Outcome, report_replaced};
 use crate::relay::time::clock::Now;
 use crate::telemetry::{Change, UNCHANGED};
 use crate::transaction::EventPosition;
@@ -25,12 +25,12 @@ use crate::wal::{Lsn, Oid};
 
 impl<T: Transport> Feed<'_, T> {
     /// Returns whether each change of a relation's rows becomes an event.
-    pub(super) fn sends_changes(&self, relation: Oid) -> bool {
+    pub(in crate::relay::pipeline::feed) fn sends_changes(&self, relation: Oid) -> bool {
         self.tables.described.changes(relation).is_some()
     }
 
     /// Handles an update or a delete of a table whose changes are sent.
-    pub(super) fn changed(
+    pub(in crate::relay::pipeline::feed) fn changed(
         &mut self,
         lsn: Lsn,
         relations: &[Oid],
@@ -164,7 +164,12 @@ impl<T: Transport> Feed<'_, T> {
     }
 
     /// Handles a TRUNCATE. Rows of an outbox that are removed were events before: nothing is sent for them.
-    pub(super) fn truncate(&mut self, lsn: Lsn, relations: &[Oid], now: Now) -> Result<Outcome, Error> {
+    pub(in crate::relay::pipeline::feed) fn truncate(
+        &mut self,
+        lsn: Lsn,
+        relations: &[Oid],
+        now: Now,
+    ) -> Result<Outcome, Error> {
         let mut sent = Vec::new();
         for relation in relations {
             if let Table::Captured(Bound::Changes(_)) = self.tables.described.get(*relation)? {

@@ -1,13 +1,13 @@
 //! Begin and commit of a transaction, with the records of `provide.transaction.metadata`.
 
-use super::outgoing::Unmade;
-use super::{Feed, Outcome};
 use crate::change::End;
 use crate::connect::converter::Destination;
 use crate::kafka::Transport;
 use crate::pgoutput::{Begin, Commit, Relation};
 use crate::relay::delivery::needs::Need;
 use crate::relay::error::{Error, RowName};
+use crate::relay::pipeline::feed::outgoing::Unmade;
+use crate::relay::pipeline::feed::{Feed, Outcome};
 use crate::relay::time::clock::Now;
 use crate::transaction::EventPosition;
 use crate::wal::Lsn;
@@ -19,7 +19,12 @@ impl<T: Transport> Feed<'_, T> {
     }
 
     /// Sends the begin of a transaction, if transaction metadata is enabled.
-    pub(super) fn report_begin(&mut self, begin: &Begin, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
+    pub(in crate::relay::pipeline::feed) fn report_begin(
+        &mut self,
+        begin: &Begin,
+        lsn: Lsn,
+        now: Now,
+    ) -> Result<Outcome, Error> {
         if self.transactions.is_none() || self.earlier.passing {
             return Ok(Outcome::None);
         }
@@ -27,7 +32,12 @@ impl<T: Transport> Feed<'_, T> {
     }
 
     /// Ends a transaction, once the record of its end is handed over.
-    pub(super) fn end(&mut self, commit: Commit, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
+    pub(in crate::relay::pipeline::feed) fn end(
+        &mut self,
+        commit: Commit,
+        lsn: Lsn,
+        now: Now,
+    ) -> Result<Outcome, Error> {
         let Some(begin) = self.place.open.filter(|_| self.transactions.is_some() && !self.earlier.passing)
         else {
             return self.commit(&commit).map(Outcome::Committed);
@@ -46,13 +56,7 @@ impl<T: Transport> Feed<'_, T> {
     }
 
     /// Hands over the record of one end of the open transaction.
-    pub(super) fn report(
-        &mut self,
-        end: End<'_>,
-        begin: &Begin,
-        lsn: Lsn,
-        now: Now,
-    ) -> Result<Outcome, Error> {
+    fn report(&mut self, end: End<'_>, begin: &Begin, lsn: Lsn, now: Now) -> Result<Outcome, Error> {
         let Some(changes) = self.transactions else { return Ok(Outcome::None) };
         let position = match end {
             End::Begin => EventPosition::begin(begin.final_lsn),

@@ -1,18 +1,18 @@
 //! Changes of an outbox that are no inserts.
 
-use super::Feed;
 use crate::kafka::Transport;
 use crate::outbox::InvalidOperation;
 use crate::relay::capture::route::Bound;
 use crate::relay::capture::table::Table;
 use crate::relay::error::Error;
+use crate::relay::pipeline::feed::Feed;
 use crate::telemetry::Change;
 use crate::transaction::EventPosition;
 use crate::wal::{Lsn, Oid};
 
 impl<T: Transport> Feed<'_, T> {
     /// Handles an update of an outbox row, which makes no event.
-    pub(super) fn update(&mut self, lsn: Lsn, relation: Oid) -> Result<(), Error> {
+    pub(in crate::relay::pipeline::feed) fn update(&mut self, lsn: Lsn, relation: Oid) -> Result<(), Error> {
         let EventPosition { commit_lsn, .. } = self.stream_event(lsn)?.position;
         self.place.assembler.advance(lsn);
         let table = match self.tables.described.get(relation)? {
@@ -42,7 +42,12 @@ impl<T: Transport> Feed<'_, T> {
     }
 
     /// Skips a change that makes no event.
-    pub(super) fn pass(&mut self, relation: Oid, change: Change, reason: &'static str) -> Result<(), Error> {
+    pub(in crate::relay::pipeline::feed) fn pass(
+        &mut self,
+        relation: Oid,
+        change: Change,
+        reason: &'static str,
+    ) -> Result<(), Error> {
         self.place.assembler.current()?;
         match self.tables.described.get(relation)? {
             Table::Captured(table) => {

@@ -1,8 +1,5 @@
 //! Inserted rows: events of an outbox, or change events.
 
-use super::in_hand::StreamEvent;
-use super::outgoing::Unmade;
-use super::{Feed, Outcome, report_replaced};
 use crate::change::{RowChange, Snapshot};
 use crate::kafka::Transport;
 use crate::outbox::RouteContext;
@@ -10,6 +7,9 @@ use crate::pgoutput::Tuple;
 use crate::relay::capture::route::Bound;
 use crate::relay::capture::table::Table;
 use crate::relay::error::{Error, RowName};
+use crate::relay::pipeline::feed::in_hand::StreamEvent;
+use crate::relay::pipeline::feed::outgoing::Unmade;
+use crate::relay::pipeline::feed::{Feed, Outcome, report_replaced};
 use crate::relay::time::clock::Now;
 use crate::telemetry::Change;
 use crate::trace::RowMoment;

@@ -1,13 +1,13 @@
 //! Logical messages that become change events.
 
-use super::in_hand::StreamEvent;
-use super::outgoing::Unmade;
-use super::{Feed, Outcome};
 use crate::change::{ChangeContext, ChangeEvents, MESSAGES, SkippedHalves, Snapshot};
 use crate::connect::converter::Destination;
 use crate::kafka::Transport;
 use crate::pgoutput::LogicalMessage;
 use crate::relay::error::Error;
+use crate::relay::pipeline::feed::in_hand::StreamEvent;
+use crate::relay::pipeline::feed::outgoing::Unmade;
+use crate::relay::pipeline::feed::{Feed, Outcome};
 use crate::relay::time::clock::Now;
 use crate::wal::Lsn;
 

@@ -2,14 +2,14 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::in_hand::StreamEvent;
-use super::outgoing::Unmade;
-use super::{Feed, Outcome};
 use crate::change::MESSAGES as MESSAGE_EVENTS;
 use crate::kafka::Transport;
 use crate::outbox::{MessageOutbox, RouteContext};
 use crate::pgoutput::{Begin, Commit, LogicalMessage};
 use crate::relay::error::Error;
+use crate::relay::pipeline::feed::in_hand::StreamEvent;
+use crate::relay::pipeline::feed::outgoing::Unmade;
+use crate::relay::pipeline::feed::{Feed, Outcome};
 use crate::relay::time::clock::Now;
 use crate::telemetry::Change;
 use crate::transaction::{EventPosition, Identity};
@@ -22,7 +22,7 @@ const NO_TABLE: Oid = Oid(0);
 impl<T: Transport> Feed<'_, T> {
     /// Handles a logical message. One outside a transaction is a transaction of its own: it arrived at once,
     /// and exists even if the transaction that wrote it rolls back.
-    pub(super) fn logical_message(
+    pub(in crate::relay::pipeline::feed) fn logical_message(
         &mut self,
         lsn: Lsn,
         message: &LogicalMessage<'_>,
@@ -62,7 +62,7 @@ impl<T: Transport> Feed<'_, T> {
     }
 
     /// Commits the open transaction, if it ends with the event that is handed over now.
-    pub(super) fn end_with_event(&mut self) -> Result<Outcome, Error> {
+    pub(in crate::relay::pipeline::feed) fn end_with_event(&mut self) -> Result<Outcome, Error> {
         match self.place.ends_with_event.take() {
             Some(commit) => self.commit(&commit).map(Outcome::Committed),
             None => Ok(Outcome::None),
