@@ -43,7 +43,7 @@ enum Stage {
     Works { until: Option<Instant> },
     /// The producer has failed.
     Failed { until: Instant },
-    /// What was in flight is given up, which is reported too.
+    /// The records in flight are given up, which is reported too.
     GivenUp { until: Option<Instant> },
 }
 

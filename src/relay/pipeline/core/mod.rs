@@ -83,13 +83,13 @@ pub(in crate::relay) struct Core<'p, T = Inlet> {
     pub(in crate::relay) is_awaited: bool,
 }
 
-/// Waiting item, and its requirement.
+/// Item that waits, and its requirement.
 struct Held {
     waiting: Waiting,
     until: Until,
 }
 
-/// What waits.
+/// Waiting item.
 #[derive(Debug)]
 enum Waiting {
     /// A message, of which nothing has happened: it is given to the feed again.

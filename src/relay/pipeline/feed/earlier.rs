@@ -1,4 +1,4 @@
-//! What was sent before this session: by earlier sessions of this process, and by Debezium.
+//! Events that were sent before this session: by earlier sessions of this process, and by Debezium.
 
 use crate::pgoutput::Begin;
 use crate::relay::error::Error;

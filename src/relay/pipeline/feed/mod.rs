@@ -99,7 +99,7 @@ pub(in crate::relay) enum Outcome {
     Describe(Relation),
     /// All before this position is complete.
     Committed(Lsn),
-    /// It is handled, and these of its records are to be handed over by [`Feed::resume`].
+    /// It is handled. The rest of its records is for [`Feed::resume`], once their need is met.
     Unsent(Box<Unsent>),
     /// Need for making its record. Nothing has happened: the same message is given again then.
     Lacks(Need),

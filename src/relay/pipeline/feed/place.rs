@@ -1,4 +1,4 @@
-//! Where the stream stands: the open transaction, and the facts of the stream that events contain.
+//! Place of the stream: the open transaction, and the facts of the stream that events contain.
 
 use std::sync::Arc;
 

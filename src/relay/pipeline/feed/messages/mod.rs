@@ -1,4 +1,4 @@
-//! What becomes of each kind of message.
+//! Handlers, one for each kind of message.
 
 mod change;
 mod insert;
