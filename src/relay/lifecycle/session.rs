@@ -98,7 +98,7 @@ impl<'s, 'p> Session<'s, 'p> {
                 self.store_captured();
             }
             self.link.position.collect(&mut self.core.positions);
-            if self.keeps.is_some() && self.core.has_kept_signal() {
+            if self.keeps.is_some() && self.core.has_stored_signal() {
                 self.keeps.take().map(|keeps| keeps.send(()).ok());
             }
             let wanted = target.wanted();
@@ -107,8 +107,8 @@ impl<'s, 'p> Session<'s, 'p> {
             }
             let turn = self.core.turn(now, mem::take(&mut event), wanted, &mut self.link.stream)?;
             self.report(&turn, now);
-            if let Some(keep) = turn.keep {
-                self.link.position.write(keep, &mut self.core.positions);
+            if let Some(due) = turn.store {
+                self.link.position.write(due, &mut self.core.positions);
             }
             if let Some(need) = turn.need {
                 self.answer = Some(ask(&self.resolver, need));
@@ -135,9 +135,9 @@ impl<'s, 'p> Session<'s, 'p> {
             self.store_captured();
             self.link.position.collect(&mut self.core.positions);
             let now = Now::read();
-            let Ok(Drain { update, keep, then, .. }) = ending.turn(self.core, now) else { break };
-            if let Some(keep) = keep {
-                self.link.position.write(keep, &mut self.core.positions);
+            let Ok(Drain { update, store, then, .. }) = ending.turn(self.core, now) else { break };
+            if let Some(due) = store {
+                self.link.position.write(due, &mut self.core.positions);
             }
             // Without PostgreSQL the records in flight have to be reported, or given up, all the same.
             if let Some(update) = update.filter(|_| is_connected) {
@@ -237,8 +237,8 @@ impl<'s, 'p> Session<'s, 'p> {
         let received = feedback.last_received();
         Progress {
             received,
-            flushed: feed.out.flight.frontier(),
-            kept: self.core.positions.kept(),
+            frontier: feed.out.flight.frontier(),
+            stored: self.core.positions.stored(),
             position_waits: self.core.positions.waits_since(),
             confirmed: feedback.confirmed(),
             server: self.server.get().max(received),

@@ -25,7 +25,7 @@ impl<'p> Process<'p> {
         session.wire.borrow_mut().closed = true;
         // A row that waits for its topic does not hold up a stop: then those before it in its transaction come again.
         let flight = &session.core.feed.out.flight;
-        if !flight.in_transaction() && session.core.positions.has(flight.frontier()) {
+        if !flight.in_transaction() && session.core.positions.is_stored(flight.frontier()) {
             kafka.truth.stopped(self.number);
         }
         // A process that continues knows what it has handed over.

@@ -146,9 +146,9 @@ impl<'p> Session<'p> {
         let turn = self.core.turn(now, mem::take(&mut self.event), wanted, &mut self.source)?;
         self.confirm_wrongly();
         if let Then::Wait { until, .. } = turn.then {
-            self.waits(until, turn.update.is_none() && turn.need.is_none() && turn.keep.is_none(), now);
+            self.waits(until, turn.update.is_none() && turn.need.is_none() && turn.store.is_none(), now);
         }
-        self.keep(turn.keep);
+        self.store(turn.store);
         self.need = turn.need.or(self.need.take());
         self.send(turn.update)?;
         let does_not_drain = self.bug == Some(Bug::DoesNotDrain) && self.core.reading() == Reading::Off;
@@ -166,8 +166,8 @@ impl<'p> Session<'p> {
     pub(super) fn drain(&mut self, ending: &mut Ending, now: Now) -> Result<Draining, Error> {
         self.collect();
         let drain = ending.turn(&mut self.core, now)?;
-        let is_idle = drain.update.is_none() && drain.keep.is_none();
-        self.keep(drain.keep);
+        let is_idle = drain.update.is_none() && drain.store.is_none();
+        self.store(drain.store);
         if drain.then == Draining::Wait {
             let until = ending.wake_at(&self.core, now);
             self.waits(until, is_idle, now);
@@ -185,9 +185,9 @@ impl<'p> Session<'p> {
         }
     }
 
-    fn keep(&mut self, keep: Option<DuePosition>) {
-        let Some(keep) = keep else { return };
-        self.position.write(keep, &mut self.core.positions);
+    fn store(&mut self, due: Option<DuePosition>) {
+        let Some(due) = due else { return };
+        self.position.write(due, &mut self.core.positions);
         if self.bug == Some(Bug::ConfirmsBeforeKept) {
             self.core.positions.acknowledged();
         }

@@ -345,8 +345,8 @@ impl Series {
         self.position_age.set(progress.position_age(Instant::now()).as_secs_f64());
         let positions = [
             ("received", progress.received),
-            ("flushed", progress.flushed),
-            ("kept", progress.kept),
+            ("flushed", progress.frontier),
+            ("kept", progress.stored),
             ("confirmed", progress.confirmed),
             ("server", progress.server),
         ];

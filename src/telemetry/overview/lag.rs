@@ -48,7 +48,7 @@ impl Lag {
         let postgres = unread(progress, history, now);
         let kafka = Part {
             bytes: if progress.inflight_events > 0 {
-                progress.received.bytes_since(progress.flushed)
+                progress.received.bytes_since(progress.frontier)
             } else {
                 0
             },
@@ -132,9 +132,9 @@ mod tests {
         Lag::new(&status.snapshot(), &History::default(), now, clock)
     }
 
-    fn at(confirmed: u64, flushed: u64, received: u64, server: u64) -> Progress {
-        let [confirmed, flushed, received, server] = [confirmed, flushed, received, server].map(Lsn::new);
-        Progress { confirmed, flushed, received, server, ..Progress::default() }
+    fn at(confirmed: u64, frontier: u64, received: u64, server: u64) -> Progress {
+        let [confirmed, frontier, received, server] = [confirmed, frontier, received, server].map(Lsn::new);
+        Progress { confirmed, frontier, received, server, ..Progress::default() }
     }
 
     #[test]

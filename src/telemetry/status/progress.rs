@@ -10,9 +10,9 @@ pub struct Progress {
     /// The end of what was read from the slot.
     pub received: Lsn,
     /// Up to where every event is acknowledged by the brokers.
-    pub flushed: Lsn,
-    /// Up to where the relay's position is in Kafka, which nothing is confirmed beyond; zero when none is kept.
-    pub kept: Lsn,
+    pub frontier: Lsn,
+    /// Up to where the relay's position is in Kafka, which nothing is confirmed beyond; zero when none is stored.
+    pub stored: Lsn,
     /// Since when a later position waits for Kafka; `None` when none does.
     pub position_waits: Option<Instant>,
     /// LSN that was last reported to PostgreSQL as flushed, before which it may remove WAL.

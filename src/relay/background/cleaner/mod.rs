@@ -251,7 +251,7 @@ impl Cleaner<'_> {
         let mut looked = Instant::now();
         loop {
             let confirmed = sql.moment(&self.parts.postgres.slot.name).await?.confirmed;
-            let is_sent = horizon.is_sent(confirmed, Some(self.status.snapshot().progress.flushed));
+            let is_sent = horizon.is_sent(confirmed, Some(self.status.snapshot().progress.frontier));
             if is_sent && self.captured.is_judged_since(taken) {
                 return Ok(());
             }

@@ -31,7 +31,7 @@ impl Relay {
         session.report_end();
         let within = self.parts.relay.shutdown_timeout;
         let frontier = session.core.feed.out.flight.frontier();
-        if !session.core.positions.has(frontier) {
+        if !session.core.positions.is_stored(frontier) {
             tracing::warn!(lsn = %frontier, "cannot store the last position in time: it is not confirmed, \
                                              and its events are sent again");
         }

@@ -7,7 +7,7 @@ use crate::relay::pipeline::signals::{Signals, Task};
 use crate::relay::time::clock::Now;
 use crate::wal::Lsn;
 
-/// Signals that do not come in the stream, one at a time, and what is kept of the snapshots that they ask for.
+/// Signals that do not come in the stream, one at a time, and what is stored of the snapshots that they ask for.
 #[derive(Debug)]
 pub(super) struct Outside {
     document: Option<String>,
@@ -52,16 +52,16 @@ impl<T: Transport> Core<'_, T> {
 
     /// Returns whether the effect of the last forwarded signal would survive the session: then it need not be
     /// repeated. Returns true once.
-    pub(in crate::relay) fn has_kept_signal(&mut self) -> bool {
+    pub(in crate::relay) fn has_stored_signal(&mut self) -> bool {
         let frontier = self.feed.out.flight.frontier();
-        let is_kept = self.outside.heeded.is_some_and(|heeded| frontier >= heeded)
+        let is_stored = self.outside.heeded.is_some_and(|heeded| frontier >= heeded)
             && !self.feed.out.flight.in_transaction()
             && !self.feed.is_blocked()
             && self.positions.is_written(frontier);
-        if is_kept {
+        if is_stored {
             self.outside.heeded = None;
         }
-        is_kept
+        is_stored
     }
 }
 

@@ -52,8 +52,8 @@ enum Stage {
 pub(in crate::relay) struct Drain {
     /// For the server, if it is still connected.
     pub(in crate::relay) update: Option<StandbyStatusUpdate>,
-    /// The position to be written, if there still is a session.
-    pub(in crate::relay) keep: Option<DuePosition>,
+    /// Position to store, if there still is a session.
+    pub(in crate::relay) store: Option<DuePosition>,
     /// Reason for which Kafka accepts no records.
     pub(in crate::relay) obstacle: Option<String>,
     pub(in crate::relay) then: Draining,
@@ -100,11 +100,11 @@ impl Ending {
         let obstacle = super::obstacle(&core.feed.out.flight.absorb(now)?);
         core.feed.report_snapshots();
         core.feed.out.flight.step(now, self.urgency)?;
-        let keep = core.position_to_store(true, now);
+        let store = core.position_to_store(true, now);
         let update = core.feedback.poll(now.instant, now.postgres());
-        let settled = core.feed.out.flight.is_settled() && core.is_kept(now);
+        let settled = core.feed.out.flight.is_settled() && core.is_position_stored(now);
         let then = self.next(settled, core, now);
-        Ok(Drain { update, keep, obstacle, then })
+        Ok(Drain { update, store, obstacle, then })
     }
 
     /// Does the same when the session is over: nothing more is confirmed or stored.

@@ -134,7 +134,7 @@ pub(in crate::relay) struct Turn {
     /// For the server, now.
     pub(in crate::relay) update: Option<StandbyStatusUpdate>,
     /// The position to be written.
-    pub(in crate::relay) keep: Option<DuePosition>,
+    pub(in crate::relay) store: Option<DuePosition>,
     /// To be asked. The answer is an event.
     pub(in crate::relay) need: Option<Need>,
     /// To be done in the database. That it is done is an event.
@@ -218,11 +218,11 @@ impl<'p, T: Transport> Core<'p, T> {
         self.notify(now)?;
         self.feed.report_snapshots();
         self.feed.out.flight.step(now, self.urgency())?;
-        let keep = self.position_to_store(self.reading == Reading::Off, now);
+        let store = self.position_to_store(self.reading == Reading::Off, now);
         let update = self.feedback.poll(now.instant, now.postgres());
         Ok(Turn {
             update,
-            keep,
+            store,
             need: self.need.take(),
             task: self.next_task(),
             obstacle: obstacle(&reports),
@@ -257,7 +257,7 @@ impl<'p, T: Transport> Core<'p, T> {
     }
 
     /// Returns whether everything is acknowledged, and its position stored or not waited for any longer.
-    fn is_kept(&self, now: Now) -> bool {
+    fn is_position_stored(&self, now: Now) -> bool {
         self.positions.is_settled(self.feed.out.flight.frontier(), now.instant)
     }
 
@@ -386,7 +386,7 @@ impl<'p, T: Transport> Core<'p, T> {
 
     fn then(&mut self, now: Now) -> Then {
         let off = self.reading == Reading::Off;
-        if off && self.is_queue_empty() && self.is_kept(now) {
+        if off && self.is_queue_empty() && self.is_position_stored(now) {
             return Then::Ended;
         }
         let reads = !off && self.held.is_none() && !self.feed.is_blocked() && self.feed.has_room();

@@ -25,15 +25,15 @@ pub(in crate::relay) struct DuePosition {
 /// Schedule of a session's positions, and the limit of what may be confirmed.
 #[derive(Debug)]
 pub(in crate::relay) struct Pacing {
-    /// False when no position is kept: everything may be confirmed.
+    /// False when no position is stored: everything may be confirmed.
     on: bool,
     /// The last position of this session that Kafka has.
-    kept: Option<Lsn>,
+    stored: Option<Lsn>,
     /// The one that is on its way.
     sent: Option<Lsn>,
     /// Earliest time of the next write; `None` is at once.
     due: Option<Instant>,
-    /// Since when something later waits: since the last one was kept, or since there was something to write.
+    /// Since when something later waits: since the last one was stored, or since there was something to write.
     waits_since: Option<Instant>,
     /// True if it must be written even if Kafka has it: the record has other changes.
     again: bool,
@@ -45,9 +45,9 @@ pub(in crate::relay) struct Pacing {
 impl Pacing {
     /// Creates one that stores no position.
     pub(in crate::relay) const fn off() -> Self {
-        let (kept, sent, due, waits_since, ending_until) = (None, None, None, None, None);
+        let (stored, sent, due, waits_since, ending_until) = (None, None, None, None, None);
         let (again, patience) = (false, Duration::ZERO);
-        Self { on: false, kept, sent, due, waits_since, again, ending_until, patience }
+        Self { on: false, stored, sent, due, waits_since, again, ending_until, patience }
     }
 
     /// Creates one for a session that has `shutdown_timeout` for everything at its end.
@@ -62,7 +62,7 @@ impl Pacing {
             self.ending_until = now.checked_add(self.patience);
             self.due = None;
         }
-        match self.has(frontier) {
+        match self.is_stored(frontier) {
             true => self.waits_since = None,
             false => drop(self.waits_since.get_or_insert(now)),
         }
@@ -79,7 +79,7 @@ impl Pacing {
     /// Records that Kafka has what was sent.
     pub(in crate::relay) const fn acknowledged(&mut self) {
         if let Some(lsn) = self.sent.take() {
-            (self.kept, self.waits_since) = (Some(lsn), None);
+            (self.stored, self.waits_since) = (Some(lsn), None);
         }
     }
 
@@ -100,17 +100,17 @@ impl Pacing {
 
     /// Returns the part of the frontier that may be confirmed.
     pub(in crate::relay) fn confirmable(&self, frontier: Lsn) -> Lsn {
-        if self.on { self.kept.unwrap_or_default().min(frontier) } else { frontier }
+        if self.on { self.stored.unwrap_or_default().min(frontier) } else { frontier }
     }
 
     /// Returns whether Kafka has this position, or need not have it.
-    pub(in crate::relay) fn has(&self, frontier: Lsn) -> bool {
-        !self.on || self.kept.is_some_and(|kept| kept >= frontier)
+    pub(in crate::relay) fn is_stored(&self, frontier: Lsn) -> bool {
+        !self.on || self.stored.is_some_and(|stored| stored >= frontier)
     }
 
     /// Returns whether Kafka has it and what is written with it, or need not have it.
     pub(in crate::relay) fn is_written(&self, frontier: Lsn) -> bool {
-        !self.on || self.has(frontier) && !self.again && self.sent.is_none()
+        !self.on || self.is_stored(frontier) && !self.again && self.sent.is_none()
     }
 
     /// Returns whether a session that ends need not wait for this position any longer.
@@ -137,8 +137,8 @@ impl Pacing {
     }
 
     /// Returns the last position that Kafka has; zero when none is stored.
-    pub(in crate::relay) fn kept(&self) -> Lsn {
-        self.kept.filter(|_| self.on).unwrap_or_default()
+    pub(in crate::relay) fn stored(&self) -> Lsn {
+        self.stored.filter(|_| self.on).unwrap_or_default()
     }
 }
 
@@ -210,16 +210,16 @@ mod tests {
         assert_eq!(
             pacing.waits_since(),
             Some(start),
-            "since the last turn, a moment after the last one was kept"
+            "since the last turn, a moment after the last one was stored"
         );
         pacing.failed();
-        assert!(pacing.confirmable(b) == a && !pacing.has(b) && !pacing.turn(c, false, later));
+        assert!(pacing.confirmable(b) == a && !pacing.is_stored(b) && !pacing.turn(c, false, later));
         assert!(pacing.turn(c, true, later), "the last does not wait");
         let over = later + LAST_PATIENCE;
         assert!(!pacing.is_settled(c, later) && pacing.is_settled(c, over));
         assert_eq!((pacing.wake_at(c, later), pacing.wake_at(c, over)), (Some(over), None));
         pacing.acknowledged();
-        assert!(pacing.is_settled(c, later) && pacing.kept() == c);
+        assert!(pacing.is_settled(c, later) && pacing.stored() == c);
         assert!(!pacing.turn(c, true, over) && pacing.waits_since().is_none());
     }
 
@@ -231,7 +231,7 @@ mod tests {
         for mut pacing in [Pacing::off(), switched_off] {
             assert!(!pacing.turn(lsn, true, now) && pacing.is_settled(lsn, now));
             assert_eq!(
-                (pacing.confirmable(lsn), pacing.wake_at(lsn, now), pacing.kept()),
+                (pacing.confirmable(lsn), pacing.wake_at(lsn, now), pacing.stored()),
                 (lsn, None, Lsn::ZERO)
             );
         }

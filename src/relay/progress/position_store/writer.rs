@@ -12,7 +12,7 @@ use crate::relay::progress::position::{DuePosition, Pacing, Phase, Position};
 /// Writes the positions of one session.
 #[derive(Debug)]
 pub(in crate::relay) struct PositionWriter<L: PositionLog = PositionTopic> {
-    /// `None` when no position is kept.
+    /// `None` when no position is stored.
     positions: Option<Positions<L>>,
     position: Position,
     /// Tables that each position contains.
@@ -45,12 +45,12 @@ impl<L: PositionLog> PositionWriter<L> {
     }
 
     /// Hands a position over. It never blocks.
-    pub(in crate::relay) fn write(&mut self, keep: DuePosition, pacing: &mut Pacing) {
+    pub(in crate::relay) fn write(&mut self, due: DuePosition, pacing: &mut Pacing) {
         let Some(positions) = &self.positions else { return };
-        self.position.lsn = keep.lsn;
-        self.position.committed(keep.committed);
+        self.position.lsn = due.lsn;
+        self.position.committed(due.committed);
         self.position.tables = self.captured.list_kept();
-        if !self.position.keep_snapshots(keep.snapshots) && !std::mem::replace(&mut self.has_left_out, true) {
+        if !self.position.keep_snapshots(due.snapshots) && !std::mem::replace(&mut self.has_left_out, true) {
             tracing::warn!(
                 "incremental snapshots of this many tables are not stored with the position: they do not \
                  resume after a restart"
