@@ -56,6 +56,26 @@ fn the_index_has_every_page() {
     assert!(missing.is_empty(), "docs/README.md does not have {missing:?}");
 }
 
+/// Decisions are numbered, and two branches that add one each must not leave both lists in the index.
+#[test]
+fn the_index_of_decisions_has_each_of_them_once() {
+    let files = repository();
+    let index = files.iter().find(|file| file.path == "docs/adr/README.md").unwrap();
+    let listed: Vec<&str> =
+        index.text.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).collect();
+    let expected: Vec<String> = files
+        .iter()
+        .filter_map(|file| {
+            let name = file.path.strip_prefix("docs/adr/").filter(|name| name.starts_with('0'))?;
+            let (number, title) = file.text.lines().next()?.strip_prefix("# ")?.split_once(". ")?;
+            Some((name.to_owned(), format!("{number}. [{title}]({name})")))
+        })
+        .collect::<BTreeMap<_, _>>()
+        .into_values()
+        .collect();
+    assert_eq!(listed, expected);
+}
+
 #[test]
 fn a_broken_link_is_found() {
     let page = |text: &str| File { path: "docs/a.md".to_owned(), text: text.to_owned() };
