@@ -1,5 +1,6 @@
 //! Polls the catalog beside the stream: PostgreSQL does not report rows that are kept out of it by the publication or a filter.
 
+use std::future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,7 @@ const INTERVAL_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(in crate::relay) struct PublicationGuard {
     verdict: oneshot::Receiver<Error>,
+    first_poll: oneshot::Receiver<()>,
     _watcher: JoinSet<()>,
 }
 
@@ -48,6 +50,8 @@ struct Watcher {
     status: Status,
     /// No poll of this session has found everything in order yet.
     is_new: bool,
+    /// Told once the first poll has ended.
+    first_poll: Option<oneshot::Sender<()>>,
 }
 
 impl PublicationGuard {
@@ -58,7 +62,7 @@ impl PublicationGuard {
         capture: &Capture,
         status: &Status,
     ) -> Self {
-        let (sender, verdict) = oneshot::channel();
+        let ((sender, verdict), (polled, first_poll)) = (oneshot::channel(), oneshot::channel());
         let mut tasks = JoinSet::new();
         let watcher = Watcher {
             parts: Arc::clone(parts),
@@ -68,9 +72,17 @@ impl PublicationGuard {
             version_num: capture.version_num,
             status: status.clone(),
             is_new: true,
+            first_poll: Some(polled),
         };
         tasks.spawn(async move { drop(sender.send(watcher.watch().await)) });
-        Self { verdict, _watcher: tasks }
+        Self { verdict, first_poll, _watcher: tasks }
+    }
+
+    /// Waits until the first poll has found no reason to end the relay. Must not be called again then.
+    pub(in crate::relay) async fn first_poll(&mut self) {
+        if (&mut self.first_poll).await.is_err() {
+            future::pending::<()>().await;
+        }
     }
 
     /// Returns the guard's verdict.
@@ -95,18 +107,24 @@ impl Watcher {
         loop {
             let began = Instant::now();
             if self.captures_none {
-                self.captured.judged(began);
+                self.judged(began);
             } else if let Ok(look) = look(&self.status, CatalogLook::Publication, self.look()).await {
                 if let Some(error) = self.judge(&look).await {
                     return error;
                 }
-                self.captured.judged(began);
+                self.judged(began);
             }
             let looking =
                 newcomers.look(&self.parts, &self.sql, &self.captured, self.version_num, &self.status);
             drop(look(&self.status, CatalogLook::NewTables, looking).await);
             time::sleep(rest_after(began.elapsed())).await;
         }
+    }
+
+    /// Records that a poll that began then has found no reason to end the relay.
+    fn judged(&mut self, began: Instant) {
+        self.captured.judged(began);
+        self.first_poll.take().map(|polled| polled.send(()).ok());
     }
 
     /// Reports the findings of a poll, and returns the error that ends the relay, if there is one.

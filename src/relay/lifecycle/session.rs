@@ -26,6 +26,10 @@ use crate::source_offset::SourceOffset;
 use crate::telemetry::{Component, Metrics, Progress, Status};
 use crate::wal::PgTimestamp;
 
+/// Longest time for which the first position of a session waits for the first poll of the catalog. A poll takes milliseconds; one that
+/// fails, or waits for a lock, must not let the slot grow.
+const FIRST_POLL_MAX: Duration = Duration::from_secs(5);
+
 /// One stream, from START_REPLICATION to its end: the core with its connections.
 pub(in crate::relay) struct Session<'s, 'p> {
     parts: &'s RelayParts,
@@ -36,6 +40,8 @@ pub(in crate::relay) struct Session<'s, 'p> {
     /// Channel to the task that stores the offset periodically.
     pub(in crate::relay) offset: watch::Sender<Option<SourceOffset>>,
     sql_loss: SqlLoss,
+    /// The first poll of the catalog has not ended yet.
+    awaits_poll: bool,
     publication: PublicationGuard,
     promotion: PromotionGuard,
     resolver: Resolver<'s>,
@@ -59,6 +65,7 @@ impl<'s, 'p> Session<'s, 'p> {
         server: ServerLsn,
         tls: &'s TlsSetup,
     ) -> Self {
+        core.positions.delay(Instant::now() + FIRST_POLL_MAX);
         let publication = PublicationGuard::watch(parts, &link.sql, &link.capture, status);
         let promotion = PromotionGuard::watch(&link.sql, link.is_standby);
         let resolver = Resolver::new(parts, &link.sql, &link.capture, status, metrics);
@@ -73,6 +80,7 @@ impl<'s, 'p> Session<'s, 'p> {
             status,
             offset,
             sql_loss: SqlLoss::default(),
+            awaits_poll: true,
             publication,
             promotion,
             resolver,
@@ -161,6 +169,14 @@ impl<'s, 'p> Session<'s, 'p> {
         ending.cause(self.core, Now::read())
     }
 
+    /// Lets the first position be stored, and so confirmed: the poll has found what the publication lacked before this session. Nobody
+    /// may take rows for sent that it finds to be missing.
+    fn release_positions(&mut self) {
+        self.awaits_poll = false;
+        self.store_captured();
+        self.core.positions.release();
+    }
+
     /// Lets the position be written again if what it has of the tables has changed: a suspicion, or how they are published.
     fn store_captured(&mut self) {
         if self.link.capture.known.take_unstored() {
@@ -189,6 +205,11 @@ impl<'s, 'p> Session<'s, 'p> {
         let reports = !(reads && rests) || self.core.feed.out.flight.gathers();
         tokio::select! {
             biased;
+            // 0: comes once, and positions wait for it.
+            () = self.publication.first_poll(), if self.awaits_poll => {
+                self.release_positions();
+                Ok(Event::None)
+            }
             // 1: acknowledgements make room and let the server throw WAL away. They can wait for the end of a rest.
             () = self.parts.producer.deliveries().arrived(), if reports => Ok(Event::None),
             // 2: a full window stops the reading; updates go on.

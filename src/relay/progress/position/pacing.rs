@@ -55,6 +55,16 @@ impl Pacing {
         Self { on: true, patience: LAST_PATIENCE.min(shutdown_timeout / 2), ..Self::off() }
     }
 
+    /// Delays the first write until then at most, see [`Self::release`].
+    pub(in crate::relay) const fn delay(&mut self, until: Instant) {
+        self.due = Some(until);
+    }
+
+    /// Ends the delay.
+    pub(in crate::relay) const fn release(&mut self) {
+        self.due = None;
+    }
+
     /// Returns whether the frontier must be written now; it then counts as sent. Only one write is in flight,
     /// and the last does not wait for the next second.
     pub(in crate::relay) fn turn(&mut self, frontier: Lsn, ending: bool, now: Instant) -> bool {
@@ -193,6 +203,24 @@ mod tests {
         pacing.acknowledged();
         assert!(pacing.is_settled(at, later));
         assert!(!pacing.turn(at, false, later + 2 * INTERVAL), "once");
+    }
+
+    #[test]
+    fn the_first_position_is_delayed_until_it_is_released_or_the_session_ends() {
+        let (start, at) = (Instant::now(), Lsn::new(10));
+        let (until, patience) = (start + 5 * INTERVAL, Duration::from_secs(25));
+        let delayed = || {
+            let mut pacing = Pacing::new(patience);
+            pacing.delay(until);
+            assert!(!pacing.turn(at, false, start) && pacing.confirmable(at) == Lsn::ZERO);
+            assert_eq!(pacing.wake_at(at, start), Some(until));
+            pacing
+        };
+        assert!(delayed().turn(at, false, until));
+        assert!(delayed().turn(at, true, start), "a stop does not wait for it");
+        let mut released = delayed();
+        released.release();
+        assert!(released.turn(at, false, start));
     }
 
     #[test]
