@@ -120,9 +120,19 @@ fn there_and_back(server: &ThrowawayPostgres, shape: Shape) {
     assert_eq!(seen, (&"drained".into(), &0.into(), &Value::Null), "{status}");
     town.sell();
 
-    // The poller has run all the time, and continues.
+    // The poller has run all the time, and continues. Another service of the database sends logical messages.
+    let other = format!("{}_other", town.db.name());
+    town.db.execute("CREATE PUBLICATION other");
+    town.db.execute(&format!("SELECT pg_create_logical_replication_slot('{other}', 'pgoutput')"));
     town.kill_often("rollback", &["--hold", "30s"]);
     assert!(!town.step("rollback", &["--hold", "30s"]), "slot and publication are still there");
+    let messages = format!(
+        "SELECT FROM pg_logical_slot_peek_binary_changes('{other}', NULL, NULL, 'proto_version', '1',
+            'publication_names', 'other', 'messages', 'true') WHERE get_byte(data, 0) = ascii('M')"
+    );
+    assert!(town.db.query(&messages, &[]).is_empty(), "it would send a message of the migration");
+    town.db.execute(&format!("SELECT pg_drop_replication_slot('{other}')"));
+    town.db.execute("DROP PUBLICATION other");
     town.sell();
     assert_eq!(town.status()["phase"], "returned");
     assert_eq!(relay.stop(), 0);

@@ -109,12 +109,12 @@ pub(super) fn hold(site: &Site) -> Step {
     )
 }
 
-/// Returns the step that determines the position in the WAL. The WAL is flushed beyond it, so that the slot can advance
-/// past it.
+/// Returns the step that determines the position in the WAL. The commit of its transaction is written behind it, so that the slot can
+/// advance past it. It has no change and no message: other slots of the database have nothing to send.
 pub(super) fn place(site: &Site) -> Step {
     Step::for_good(
         format!("in another session: a place in the WAL that slot {:?} is to reach", site.slot_name()),
-        "SELECT pg_logical_emit_message(true, 'outboxd', 'migrate')::text",
+        "SELECT pg_current_wal_insert_lsn()::text WHERE txid_current() > 0",
     )
 }
 
