@@ -33,6 +33,8 @@ pub(in crate::relay) struct Pacing {
     sent: Option<Lsn>,
     /// Earliest time of the next write; `None` is at once.
     due: Option<Instant>,
+    /// The first write is delayed until then.
+    is_delayed: bool,
     /// Since when something later waits: since the last one was stored, or since there was something to write.
     waits_since: Option<Instant>,
     /// True if it must be written even if Kafka has it: the record has other changes.
@@ -46,8 +48,8 @@ impl Pacing {
     /// Creates one that stores no position.
     pub(in crate::relay) const fn off() -> Self {
         let (stored, sent, due, waits_since, ending_until) = (None, None, None, None, None);
-        let (again, patience) = (false, Duration::ZERO);
-        Self { on: false, stored, sent, due, waits_since, again, ending_until, patience }
+        let (again, is_delayed, patience) = (false, false, Duration::ZERO);
+        Self { on: false, stored, sent, due, is_delayed, waits_since, again, ending_until, patience }
     }
 
     /// Creates one for a session that has `shutdown_timeout` for everything at its end.
@@ -55,14 +57,16 @@ impl Pacing {
         Self { on: true, patience: LAST_PATIENCE.min(shutdown_timeout / 2), ..Self::off() }
     }
 
-    /// Delays the first write until then at most, see [`Self::release`].
+    /// Delays the first write until then at most, see [`Self::release`]. The end of a session does not end the delay.
     pub(in crate::relay) const fn delay(&mut self, until: Instant) {
-        self.due = Some(until);
+        (self.due, self.is_delayed) = (Some(until), true);
     }
 
     /// Ends the delay.
     pub(in crate::relay) const fn release(&mut self) {
-        self.due = None;
+        if self.is_delayed {
+            (self.due, self.is_delayed) = (None, false);
+        }
     }
 
     /// Returns whether the frontier must be written now; it then counts as sent. Only one write is in flight,
@@ -70,7 +74,7 @@ impl Pacing {
     pub(in crate::relay) fn turn(&mut self, frontier: Lsn, ending: bool, now: Instant) -> bool {
         if ending && self.ending_until.is_none() {
             self.ending_until = now.checked_add(self.patience);
-            self.due = None;
+            self.due = self.due.filter(|_| self.is_delayed);
         }
         match self.is_stored(frontier) {
             true => self.waits_since = None,
@@ -80,7 +84,7 @@ impl Pacing {
         if !is_due || self.sent.is_some() || self.is_written(frontier) {
             return false;
         }
-        self.again = false;
+        (self.again, self.is_delayed) = (false, false);
         self.sent = Some(frontier);
         self.due = now.checked_add(INTERVAL);
         true
@@ -206,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_position_is_delayed_until_it_is_released_or_the_session_ends() {
+    fn the_first_position_is_delayed_until_it_is_released() {
         let (start, at) = (Instant::now(), Lsn::new(10));
         let (until, patience) = (start + 5 * INTERVAL, Duration::from_secs(25));
         let delayed = || {
@@ -217,10 +221,15 @@ mod tests {
             pacing
         };
         assert!(delayed().turn(at, false, until));
-        assert!(delayed().turn(at, true, start), "a stop does not wait for it");
-        let mut released = delayed();
-        released.release();
-        assert!(released.turn(at, false, start));
+        let mut ending = delayed();
+        assert!(!ending.turn(at, true, start) && !ending.is_settled(at, start));
+        for mut pacing in [ending, delayed()] {
+            pacing.release();
+            assert!(pacing.turn(at, false, start));
+            pacing.release();
+            pacing.acknowledged();
+            assert!(!pacing.turn(Lsn::new(20), false, start), "a second lies between two writes");
+        }
     }
 
     #[test]
