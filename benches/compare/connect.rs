@@ -110,7 +110,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        signal(&self.process, "TERM");
+        signal(&mut self.process, "TERM");
         eventually(STARTED_WITHIN, "the Connect worker has left", || {
             self.process.try_wait().unwrap().is_some()
         });

@@ -137,11 +137,10 @@ fn archive_classes(home: &Path, folder: &Path) {
     command.arg("kafka.Kafka").arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut broker = spawn(&mut command);
     watcher.watch(&broker);
-    let mut has_left = || broker.try_wait().unwrap().is_some();
-    eventually(DEADLINE, "Kafka listens", || has_left() || TcpStream::connect(("127.0.0.1", port)).is_ok());
-    if !has_left() {
-        signal(&broker, "TERM");
-    }
+    eventually(DEADLINE, "Kafka listens", || {
+        broker.try_wait().unwrap().is_some() || TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    signal(&mut broker, "TERM");
     eventually(DEADLINE, "Kafka has stopped", || broker.try_wait().unwrap().is_some());
     watcher.release();
 }

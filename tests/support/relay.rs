@@ -89,12 +89,12 @@ impl Relay {
 
     /// Sends SIGTERM: the relay drains, confirms and exits.
     pub(crate) fn terminate(&mut self) {
-        signal(&self.process, "TERM");
+        signal(&mut self.process, "TERM");
     }
 
     /// Sends SIGINT, like Ctrl-C.
     pub(crate) fn interrupt(&mut self) {
-        signal(&self.process, "INT");
+        signal(&mut self.process, "INT");
     }
 
     /// Sends SIGTERM and returns the exit code; panics if the process does not exit in time.
@@ -121,12 +121,12 @@ impl Relay {
 
     /// Sends SIGSTOP.
     pub(crate) fn pause(&mut self) {
-        watcher::pause(&self.process);
+        watcher::pause(&mut self.process);
     }
 
     /// Sends SIGCONT.
     pub(crate) fn resume(&mut self) {
-        signal(&self.process, "CONT");
+        signal(&mut self.process, "CONT");
     }
 
     /// Returns the process id.

@@ -82,8 +82,12 @@ impl Drop for Watcher {
     }
 }
 
-/// Sends a signal, by its name without SIG. The shell's own `kill`, for a machine without procps.
-pub(crate) fn signal(process: &Child, name: &str) {
+/// Sends a signal, by its name without SIG, unless the process has ended: its id may be another one's by now. The shell's own `kill`, for a
+/// machine without procps.
+pub(crate) fn signal(process: &mut Child, name: &str) {
+    if process.try_wait().unwrap().is_some() {
+        return;
+    }
     let script = r#"kill -s "$1" "$2""#;
     let status =
         Command::new("/bin/sh").args(["-c", script, "kill", name, &process.id().to_string()]).status();
@@ -91,7 +95,7 @@ pub(crate) fn signal(process: &Child, name: &str) {
 }
 
 /// Sends SIGSTOP and waits until no thread runs: on a busy machine a thread may still read what comes after the signal.
-pub(crate) fn pause(process: &Child) {
+pub(crate) fn pause(process: &mut Child) {
     signal(process, "STOP");
     let threads = format!("/proc/{}/task", process.id());
     eventually(DEADLINE, "every thread has stopped", || {

@@ -233,7 +233,7 @@ fn a_consumer_that_was_stopped_in_the_middle_changes_nothing_when_it_wakes_up() 
     let shop = Shop::open(postgres18(), kafka());
     let events = payments(1500, 40);
     shop.produce(&events);
-    let first = shop.start(&[]);
+    let mut first = shop.start(&[]);
     shop.wait_for_applied(500);
     first.pause();
     let second = shop.start(&[]);

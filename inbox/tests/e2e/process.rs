@@ -49,18 +49,18 @@ impl Process {
 
     /// Sends SIGTERM and waits until the process has ended.
     pub(crate) fn stop(mut self) {
-        signal(&self.process, "TERM");
+        signal(&mut self.process, "TERM");
         assert!(self.wait_for_exit().success(), "{}", self.log());
     }
 
     /// Sends SIGSTOP.
-    pub(crate) fn pause(&self) {
-        watcher::pause(&self.process);
+    pub(crate) fn pause(&mut self) {
+        watcher::pause(&mut self.process);
     }
 
     /// Sends SIGCONT.
-    pub(crate) fn resume(&self) {
-        signal(&self.process, "CONT");
+    pub(crate) fn resume(&mut self) {
+        signal(&mut self.process, "CONT");
     }
 
     /// Waits until it leaves on its own.

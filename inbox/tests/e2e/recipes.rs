@@ -40,7 +40,7 @@ fn survives_kills_and_freezes(program: &[&str]) {
     shop.produce(&events[500..1_000]);
     let first = recipe(&shop, program);
     shop.wait_for_applied(300);
-    let second = recipe(&shop, program);
+    let mut second = recipe(&shop, program);
     shop.produce(&events[1_000..2_000]);
     shop.wait_for_applied(1_100);
     first.kill();

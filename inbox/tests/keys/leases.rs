@@ -63,7 +63,7 @@ async fn one_at_a_time<S: Store>(leases: Leases<S>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_work_is_stopped_before_another_one_can_have_the_lease() {
-    let server = RedisServer::start(&[]);
+    let mut server = RedisServer::start(&[]);
     let lasts = Duration::from_secs(5);
     let leases = Leases::new(on(&server), "stopped").duration(lasts);
     let lease = held(leases.try_acquire("report").await.unwrap());

@@ -65,7 +65,7 @@ async fn d7_no_client_gives_back_the_lease_of_another() {
     let () = old.del("d7:lock").await.unwrap();
     assert!(lock(&mut old, "d7:lock", "1", DEADLINE).await, "the old way: the third one has it too");
 
-    let server = RedisServer::start(&[]);
+    let mut server = RedisServer::start(&[]);
     let leases = Leases::new(on(&server), "d7").duration(SHORT);
     let first = held(leases.try_acquire("report").await.unwrap());
     server.pause();
@@ -89,7 +89,7 @@ async fn d8_who_is_late_overwrites_nothing() {
     let kept: String = old.get("d8:record").await.unwrap();
     assert_eq!(kept, "COMPLETED by the first", "the old way");
 
-    let server = RedisServer::start(&[]);
+    let mut server = RedisServer::start(&[]);
     let lease = Duration::from_secs(2);
     let records = Records::new(on(&server), "d8").lease(lease);
     let begin = async || records.begin("a-1", Fingerprint::none()).await.unwrap();

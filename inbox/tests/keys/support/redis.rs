@@ -103,13 +103,13 @@ impl RedisServer {
     }
 
     /// Sends SIGSTOP.
-    pub(crate) fn pause(&self) {
-        watcher::pause(&self.process);
+    pub(crate) fn pause(&mut self) {
+        watcher::pause(&mut self.process);
     }
 
     /// Sends SIGCONT.
-    pub(crate) fn resume(&self) {
-        signal(&self.process, "CONT");
+    pub(crate) fn resume(&mut self) {
+        signal(&mut self.process, "CONT");
     }
 }
 
