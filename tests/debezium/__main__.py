@@ -12,6 +12,7 @@ from columns import columns
 from corpus import corpus
 from follow import PARTS, follow
 from fuzz import fuzz
+from literals import literals
 from record import record
 from registered_options import APICURIO_AVRO
 from trial import Trials
@@ -27,6 +28,8 @@ def main():
     measuring = commands.add_parser("columns", help="measure tests/cases/columns.tsv anew")
     measuring.add_argument("--check", action="store_true", help="write nothing, tell the differences")
     measuring.add_argument("--extensions", action="store_true", help="extension-columns.tsv, with a server that has them")
+    reading = commands.add_parser("literals", help="read the literals of tests/cases/header-literals.tsv anew")
+    reading.add_argument("--check", action="store_true", help="write nothing, tell the differences")
     fuzzing = commands.add_parser("fuzz", help="random cases through Debezium and outboxd, side by side")
     fuzzing.add_argument("--seeds", default="1-20", help="FIRST-LAST, default 1-20")
     fuzzing.add_argument("--known", metavar="FILE", help="more entries like those of deliberate.yaml: differences already found")
@@ -53,6 +56,8 @@ def main():
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     version = getattr(arguments, "version", None)
+    if arguments.command == "literals":
+        sys.exit(1 if literals(servers.fetched(), arguments.check) and arguments.check else 0)
     with servers.running(version) as addresses:
         if arguments.command == "servers":
             print(addresses.exports(), flush=True)

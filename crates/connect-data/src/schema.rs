@@ -33,6 +33,8 @@ pub enum Kind {
     Map(Arc<Schema>, Arc<Schema>),
     /// `STRUCT`, with its fields in order.
     Struct(Vec<Field>),
+    /// In place of the schema of elements, keys or values that have no common type (`SchemaBuilder.arrayOfNull`).
+    Untyped,
 }
 
 /// A field of a struct.
@@ -156,6 +158,7 @@ impl fmt::Display for Kind {
             Self::Array(_) => "ARRAY",
             Self::Map(..) => "MAP",
             Self::Struct(_) => "STRUCT",
+            Self::Untyped => "value without a type",
         })
     }
 }

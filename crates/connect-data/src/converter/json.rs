@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::json_schema::write_schema;
 use super::json_text::{NonBmp, write_string};
 use super::string::{write_integer, write_scalar};
-use super::{ConvertError, Destination, Encoded};
+use super::{ConvertError, Destination, Encoded, UnsupportedSchema};
 use crate::{Field, Kind, Schema, Value};
 
 const CONNECT_DATE: &str = "org.apache.kafka.connect.data.Date";
@@ -101,6 +101,9 @@ impl JsonConverter {
     ) -> Result<(), ConvertError> {
         match value {
             Value::Null => return self.write_null(out, schema),
+            Value::Date(_) | Value::Decimal(_) if is_untyped(schema) => {
+                return Err(unsupported("date or a decimal without a schema"));
+            }
             Value::Str(text) => write_string(out, text, NonBmp::Escaped),
             Value::Bytes(bytes) => write_base64(out, bytes),
             Value::Decimal(decimal) => match self.decimal_format {
@@ -137,6 +140,7 @@ impl JsonConverter {
     ) -> Result<(), ConvertError> {
         let element = match schema.map(|schema| &schema.kind) {
             Some(Kind::Array(element)) => Some(&**element),
+            Some(Kind::Untyped) => schema,
             _ => None,
         };
         out.push(b'[');
@@ -156,10 +160,14 @@ impl JsonConverter {
         entries: &[(Value<'_>, Value<'_>)],
     ) -> Result<(), ConvertError> {
         let (keys, values) = match schema.map(|schema| &schema.kind) {
+            Some(Kind::Map(keys, _)) if keys.kind == Kind::Untyped => {
+                return Err(unsupported("map whose keys have no common type"));
+            }
             Some(Kind::Map(keys, values)) => (Some(&**keys), Some(&**values)),
+            Some(Kind::Untyped) => (schema, schema),
             _ => (None, None),
         };
-        let is_object = match keys {
+        let is_object = match keys.filter(|keys| keys.kind != Kind::Untyped) {
             Some(keys) => keys.kind == Kind::String,
             None => entries.iter().all(|(key, _)| matches!(key, Value::Str(_))),
         };
@@ -222,6 +230,14 @@ fn write_date(out: &mut Vec<u8>, schema: Option<&Schema>, millis: i64) {
 pub(super) fn counted(schema: Option<&Schema>, millis: i64) -> i64 {
     let is_date = schema.and_then(Schema::name) == Some(CONNECT_DATE);
     if is_date { millis.div_euclid(MILLIS_PER_DAY) } else { millis }
+}
+
+fn is_untyped(schema: Option<&Schema>) -> bool {
+    schema.is_some_and(|schema| schema.kind == Kind::Untyped)
+}
+
+fn unsupported(schema: &str) -> ConvertError {
+    UnsupportedSchema { converter: "JsonConverter", schema: schema.to_owned() }.into()
 }
 
 fn comma(out: &mut Vec<u8>, index: usize) {

@@ -14,6 +14,10 @@ pub(super) fn write_schema(
     schema: &Schema,
     field: Option<&str>,
 ) {
+    if schema.kind == Kind::Untyped {
+        out.extend(b"null");
+        return;
+    }
     out.extend(b"{\"type\":");
     write_kind(out, converter, &schema.kind);
     let _infallible = write!(out, ",\"optional\":{}", schema.optional);
@@ -77,6 +81,7 @@ fn write_kind(out: &mut Vec<u8>, converter: JsonConverter, kind: &Kind) {
             }
             out.push(b']');
         }
+        Kind::Untyped => {}
     }
 }
 

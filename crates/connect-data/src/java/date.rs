@@ -42,6 +42,16 @@ pub(crate) const fn calendar_date(days: i64) -> (i64, i64, i64) {
     if days < civil_days(1582, 10, 15) { julian_date(days) } else { civil_date(days) }
 }
 
+/// Returns the days from the Unix epoch to a date of Java's calendar. The day may be outside of the month, as in Java's lenient
+/// calendar.
+pub(crate) fn calendar_days(year: i64, month: i64, day: i64) -> Option<i64> {
+    let days = civil_days(year, month, 1).checked_add(day.checked_sub(1)?)?;
+    if days >= civil_days(1582, 10, 15) {
+        return Some(days);
+    }
+    julian_days(year, month).checked_add(day - 1)
+}
+
 /// Returns hours, minutes, seconds and milliseconds of the day.
 pub(crate) const fn clock(millis: i64) -> [i64; 4] {
     let of_day = millis.rem_euclid(MILLIS_PER_DAY);
@@ -63,9 +73,24 @@ const fn julian_date(days: i64) -> (i64, i64, i64) {
     (years - 4800 + month_from_march / 10, month_from_march + 3 - 12 * (month_from_march / 10), day)
 }
 
+/// Returns the days from the Unix epoch to the first day of a month in the Julian calendar.
+const fn julian_days(year: i64, month: i64) -> i64 {
+    let (years, month_from_march) =
+        if month > 2 { (year + 4800, month - 3) } else { (year + 4799, month + 9) };
+    (1461 * years).div_euclid(4) + (153 * month_from_march + 2) / 5 - 32_082 - 2_440_588
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn days_of_dates_are_read_back() {
+        for days in (-3_000_000..100_000).step_by(97).chain(-141_430..-141_420) {
+            let (year, month, day) = calendar_date(days);
+            assert_eq!(calendar_days(year, month, day), Some(days), "{year}-{month}-{day}");
+        }
+    }
 
     #[test]
     fn dates_print_as_java_prints_them() {

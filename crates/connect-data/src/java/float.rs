@@ -1,5 +1,5 @@
 //! Floating point numbers as `Double.toString` and `Float.toString` print them (JDK 19 and later: the shortest digits
-//! that read back as the same number, at least two).
+//! that read back as the same number, at least two; between two that are equally near, those with an even last digit).
 
 use std::fmt::{Arguments, LowerExp};
 use std::io::Write as _;
@@ -14,21 +14,26 @@ pub(crate) fn write_f64(out: &mut Vec<u8>, value: f64) {
     } else if value.is_infinite() {
         out.extend_from_slice(if value > 0.0 { b"Infinity" } else { b"-Infinity" });
     } else {
-        write_finite(out, value, |text| text.parse() == Ok(value));
+        write_finite(out, value, fraction_bits(value), |text| text.parse() == Ok(value));
     }
 }
 
 /// Appends a float.
 pub(crate) fn write_f32(out: &mut Vec<u8>, value: f32) {
     if value.is_finite() {
-        write_finite(out, value, |text| text.parse() == Ok(value));
+        write_finite(out, value, fraction_bits(value.into()), |text| text.parse() == Ok(value));
     } else {
         write_f64(out, f64::from(value));
     }
 }
 
-fn write_finite<T: LowerExp + Copy>(out: &mut Vec<u8>, value: T, reads_back: impl Fn(&str) -> bool) {
-    let (mut shortest, mut two_digits) = ([0; TEXT_MAX], [0; TEXT_MAX]);
+fn write_finite<T: LowerExp + Copy>(
+    out: &mut Vec<u8>,
+    value: T,
+    fraction_bits: i32,
+    reads_back: impl Fn(&str) -> bool,
+) {
+    let (mut shortest, mut two_digits, mut even) = ([0; TEXT_MAX], [0; TEXT_MAX], [0; TEXT_MAX]);
     let mut text = printed(&mut shortest, format_args!("{value:e}"));
     if !text.contains('.') {
         // Java prints at least two digits, and chooses the second one as near to the number as it can: 4.9E-324.
@@ -37,6 +42,15 @@ fn write_finite<T: LowerExp + Copy>(out: &mut Vec<u8>, value: T, reads_back: imp
     }
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
+    let digits = mantissa.split_once('.').map_or(0, |(_, digits)| digits.len());
+    // A number has as many decimal digits behind the point as bits, and the last one is a 5.
+    let is_halfway = i32::try_from(digits).is_ok_and(|digits| fraction_bits == digits - exponent + 1);
+    let mantissa = if is_halfway && digits > 0 {
+        let exact = printed(&mut even, format_args!("{value:.0$e}", digits + 1));
+        even_neighbor(mantissa, exact)
+    } else {
+        mantissa
+    };
     let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
     let (first, rest) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
     out.extend_from_slice(sign.as_bytes());
@@ -47,6 +61,24 @@ fn write_finite<T: LowerExp + Copy>(out: &mut Vec<u8>, value: T, reads_back: imp
             let _infallible = write!(out, "{first}.{rest}E{exponent}");
         }
     }
+}
+
+/// Returns the mantissa that is as near to the exact number as the shortest one and has an even last digit.
+fn even_neighbor<'t>(shortest: &'t str, exact: &'t str) -> &'t str {
+    let below = exact.split_once("5e").map_or(shortest, |(below, _)| below);
+    // The upper neighbor is even if the lower one is odd. It never needs a carry: a zero at the end would not be the shortest.
+    if below.ends_with(['0', '2', '4', '6', '8']) { below } else { shortest }
+}
+
+/// Returns the number of bits behind the binary point.
+fn fraction_bits(value: f64) -> i32 {
+    const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
+    let bits = value.abs().to_bits();
+    let exponent = bits >> MANTISSA_BITS;
+    let mantissa = bits & ((1 << MANTISSA_BITS) - 1);
+    let mantissa = if exponent == 0 { mantissa } else { mantissa | 1 << MANTISSA_BITS };
+    let lowest = exponent.max(1).saturating_add(mantissa.trailing_zeros().into());
+    i32::try_from(lowest).map_or(0, |lowest| 1075 - lowest)
 }
 
 fn printed<'b>(buffer: &'b mut [u8; TEXT_MAX], number: Arguments<'_>) -> &'b str {
@@ -106,6 +138,9 @@ mod tests {
             (2.0e-3, "0.002"),
             (-2.5, "-2.5"),
             (123_456_789_012_345.67, "1.2345678901234567E14"),
+            (100_000_000_000_000.12, "1.0000000000000012E14"),
+            (100_000_000_000_000.38, "1.0000000000000038E14"),
+            (-70_368_744_177_664.12, "-7.036874417766412E13"),
             (f64::NAN, "NaN"),
             (f64::INFINITY, "Infinity"),
             (f64::NEG_INFINITY, "-Infinity"),
@@ -123,6 +158,12 @@ mod tests {
             (1.0e10, "1.0E10"),
             (16_777_216.0, "1.6777216E7"),
             (f32::MAX, "3.4028235E38"),
+            (374_208.12, "374208.12"),
+            (374_208.38, "374208.38"),
+            (-482_503.12, "-482503.12"),
+            (0.5, "0.5"),
+            (0.125, "0.125"),
+            (8_388_608.5, "8388608.0"),
             (1.0e-5, "1.0E-5"),
             (f32::NAN, "NaN"),
         ] {

@@ -2,6 +2,7 @@
 
 pub(crate) mod date;
 pub(crate) mod date_format;
+pub(crate) mod digits;
 pub(crate) mod float;
 pub(crate) mod hash_code;
 pub mod hash_map;

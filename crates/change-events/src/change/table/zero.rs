@@ -136,6 +136,7 @@ fn of_kind(schema: &Schema) -> Value<'static> {
         (Kind::Bytes, _) => Value::Bytes(Cow::Borrowed(&[])),
         (Kind::Array(_), _) => Value::Array(Vec::new()),
         (Kind::Map(..), _) => Value::Map(Vec::new()),
+        (Kind::Untyped, _) => Value::Null,
         (Kind::Struct(fields), _) => {
             Value::Struct(fields.iter().map(|field| of_schema(&field.schema)).collect())
         }

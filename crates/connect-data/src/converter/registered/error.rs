@@ -23,6 +23,9 @@ pub enum SchemaError {
     /// A list of lists or of maps.
     #[error("{0} is a list of lists, which Protobuf does not have")]
     NestedList(String),
+    /// A list or a map whose parts have no common type.
+    #[error("{0} is of no type: the parts of a list or a map must have a common type")]
+    Untyped(String),
     /// A null in a list.
     #[error("a list has a null in it, for which Protobuf has no place; array_remove(…, NULL) takes it out")]
     NullInList,

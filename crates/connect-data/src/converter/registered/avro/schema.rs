@@ -94,6 +94,7 @@ impl<'s> Writer<'s> {
     fn base(&mut self, schema: &'s Schema, enclosing: Option<&str>) -> Result<(), SchemaError> {
         match &schema.kind {
             Kind::Struct(fields) => return self.record(schema, fields, enclosing),
+            Kind::Untyped => return Err(SchemaError::Untyped("an element".to_owned())),
             Kind::Array(element) => {
                 self.out.extend(b"{\"type\":\"array\",\"items\":");
                 self.schema(element, enclosing)?;
@@ -241,6 +242,6 @@ const fn type_name(kind: &Kind) -> &'static str {
         Kind::Bytes => "bytes",
         Kind::Array(_) => "array",
         Kind::Map(..) => "map",
-        Kind::Struct(_) => "record",
+        Kind::Struct(_) | Kind::Untyped => "record",
     }
 }

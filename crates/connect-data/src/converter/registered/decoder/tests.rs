@@ -5,11 +5,11 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::Value as Json;
 
-use super::super::cases::{change_cases, plain_cases, record_cases, sparse_cases};
+use super::super::cases::{change_cases, plain_cases, record_cases, sparse_cases, structure};
 use super::super::{Registration, SchemaIds};
 use super::*;
 use crate::converter::{ConvertError, Converters, Destination, JsonConverter};
-use crate::{Schema, Value};
+use crate::{Kind, Schema, Value};
 
 const AVRO: &str = "io.confluent.connect.avro.AvroConverter";
 const PROTOBUF: &str = "io.confluent.connect.protobuf.ProtobufConverter";
@@ -43,6 +43,20 @@ fn written(
     into.schemas.learn(*registration, SchemaId(7));
     let bytes = converter.convert_shared(&schema, value, &mut into).unwrap();
     Some((WrittenSchema { kind, text }, bytes.resolve(&scratch).unwrap().to_vec()))
+}
+
+#[test]
+fn parts_without_a_common_type_are_refused() {
+    let untyped = || Arc::new(Schema::new(Kind::Untyped).optional(true));
+    let list = Schema::new(Kind::Array(untyped()));
+    let map = Schema::new(Kind::Map(Arc::new(Schema::new(Kind::String)), untyped()));
+    for class in [AVRO, PROTOBUF, JSON_SCHEMA] {
+        for (schema, value) in [(&list, Value::Array(Vec::new())), (&map, Value::Map(Vec::new()))] {
+            let record = structure("t.Value", vec![("field", schema.clone())]);
+            let value = Value::Struct(vec![value]);
+            assert!(written(class, &[], &record, &value).is_none(), "{class} {schema:?}");
+        }
+    }
 }
 
 fn read(schema: &WrittenSchema, bytes: &[u8]) -> Json {
@@ -237,7 +251,7 @@ proptest! {
     ) {
         let option = ["", "optional.for.nullables", "wrapper.for.nullables"][option];
         let field = crate::Field::new("f", Arc::new(schema));
-        let schema = Schema::new(crate::Kind::Struct(vec![field]));
+        let schema = Schema::new(Kind::Struct(vec![field]));
         let value = Value::Struct(vec![value]);
         if let Some((text, bytes)) = written(PROTOBUF, &[(option, "true")], &schema, &value) {
             let (found, expected) = (read(&text, &bytes), expected(&schema, &value));

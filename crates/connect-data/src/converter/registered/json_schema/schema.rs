@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use super::default;
-use super::{JsonSchemaOptions, SchemaText};
+use super::{JsonSchemaOptions, SchemaError, SchemaText};
 use crate::converter::json_text::{NonBmp, write_string};
 use crate::converter::{ConvertError, DecimalFormat};
 use crate::java::hash_map::{Made, in_order};
@@ -116,6 +116,7 @@ impl Writer {
                 self.schema(values, None)
             }
             Kind::Struct(fields) if !fields.is_empty() => self.properties(fields),
+            Kind::Untyped => Err(SchemaError::Untyped("an element".to_owned()).into()),
             _ => Ok(()),
         }
     }
@@ -148,7 +149,7 @@ impl Writer {
             Kind::Array(_) => "array",
             // A list of entries.
             Kind::Map(ref keys, _) if keys.kind != Kind::String => "array",
-            Kind::Map(..) | Kind::Struct(_) => "object",
+            Kind::Map(..) | Kind::Struct(_) | Kind::Untyped => "object",
         };
         self.key("type");
         let _infallible = write!(self.out, "\"{name}\"");
@@ -183,7 +184,7 @@ fn metadata(schema: &Schema, place: Option<usize>) -> Vec<Member> {
         Kind::Float64 => Some("\"float64\""),
         Kind::Bytes => Some("\"bytes\""),
         Kind::Map(..) => Some("\"map\""),
-        Kind::Boolean | Kind::String | Kind::Array(_) | Kind::Struct(_) => None,
+        Kind::Boolean | Kind::String | Kind::Array(_) | Kind::Struct(_) | Kind::Untyped => None,
     };
     members.extend(connect_type.map(|name| ("connect.type", name.to_owned())));
     members.extend(schema.version.map(|version| ("connect.version", version.to_string())));

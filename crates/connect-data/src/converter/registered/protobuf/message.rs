@@ -87,6 +87,7 @@ impl Builder {
             _ => (None, schema),
         };
         let type_name = match &schema.kind {
+            Kind::Untyped => return Err(SchemaError::Untyped(name)),
             Kind::Array(_) => return Err(SchemaError::NestedList(name)),
             Kind::Map(..) if is_list => return Err(SchemaError::NestedList(name)),
             Kind::Map(keys, values) => self.map(message, schema, [keys, values])?,

@@ -25,7 +25,7 @@ impl Wrapper {
             Kind::Float64 => Self::Double,
             Kind::String => Self::String,
             Kind::Bytes => Self::Bytes,
-            Kind::Array(_) | Kind::Map(..) | Kind::Struct(_) => return None,
+            Kind::Array(_) | Kind::Map(..) | Kind::Struct(_) | Kind::Untyped => return None,
         })
     }
 
