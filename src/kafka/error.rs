@@ -152,6 +152,16 @@ pub enum Error {
         /// The brokers deny access.
         forbidden: bool,
     },
+    /// The group that reads a topic of signals has no place in it, or cannot store one.
+    #[error("the group's place in topic {topic:?} of signals cannot be {doing}: {reason}")]
+    SignalGroup {
+        /// `read` or `stored`.
+        doing: &'static str,
+        /// Name of the topic.
+        topic: String,
+        /// librdkafka's message.
+        reason: String,
+    },
 }
 
 /// Fault of a topic of outboxd's own.
@@ -299,6 +309,8 @@ impl Diagnose for Error {
             Self::TopicTail { topic, .. } => {
                 Diagnosis::transient(Exit::KafkaUnreachable).with_fix(reading_fix(topic))
             }
+            Self::SignalGroup { topic, .. } => Diagnosis::transient(Exit::KafkaUnreachable)
+                .with_fix(format!("{}, if the brokers use ACLs", signal_right(topic))),
         }
     }
 }
@@ -308,6 +320,11 @@ fn creation_fix(group: &str, topic: &str) -> String {
         "correct the keys topic.creation.{group}.*, or make the topic yourself: {}",
         tool_lines::topics(&format!("--create --topic {topic}"))
     )
+}
+
+/// Returns the line that gives the rights to read signals from a topic.
+pub(super) fn signal_right(topic: &str) -> String {
+    tool_lines::allow(&["Read"], &format!("--topic {topic} --group '*'"))
 }
 
 fn reading_fix(topic: &str) -> String {

@@ -9,6 +9,8 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::BaseRecord;
 
 use crate::dead_letters::{config, dead};
+use crate::printed_fixes::{fix_of, setting};
+use crate::printed_lines::tool_line;
 use crate::refused_rows::commit_lsn;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
@@ -98,11 +100,17 @@ fn what_is_too_large_there_too_stops_a_relay_that_deletes_rows() {
     db.wait_until_streaming();
     db.insert(&[order("o-1", &payload(1, true)), order("o-2", "{}")]);
     assert_eq!(relay.wait_for_exit(DEADLINE), 6, "{}", relay.stderr());
-    let said = relay.stderr();
-    let setting = said.split_once("max.message.bytes=").unwrap().1.split_once(';').unwrap().0.to_owned();
+    let fix = fix_of(&relay);
     assert_eq!(db.query("SELECT FROM outbox WHERE aggregateid = 'o-1'", &[]).len(), 1);
-    // The setting of the message solves it.
-    kafka().alter_topic(&dead(&db), ("max.message.bytes", &setting));
+    // Each of the two ways of the message: a letter without its value, whose row stays, and a larger limit.
+    let relay = Relay::start(&with(config.clone(), &[setting(&fix, "outboxd.cleanup.enable")]));
+    relay.wait_for_stderr("\"to\":\"streaming\"");
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(db.query("SELECT FROM outbox WHERE aggregateid = 'o-1'", &[]).len(), 1);
+    assert_eq!(kafka().records(&dead(&db)).last().unwrap().value, None);
+    kafka().run_tool(tool_line(&fix));
+    db.insert(&[order("o-1", &payload(1, true))]);
     let relay = Relay::start(&config);
     db.wait_until_confirmed();
     let letters = kafka().records(&dead(&db));

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::printed_lines::tool_line;
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres::postgres18;
@@ -80,6 +81,12 @@ fn servers_of_the_user_are_left_as_they_were() {
     let db = Outbox::create(postgres18());
     let url = format!("postgresql://postgres@127.0.0.1:{}/{}", postgres18().port(), db.name());
     let arguments = ["demo", "--postgres", &url, "--kafka", &kafka().bootstrap()];
+    // The topic of a demo that has died.
+    kafka().create_topic("outboxd_demo.event.order", 1, &[]);
+    let mut refused = Relay::command(&arguments);
+    assert_eq!(refused.wait_for_exit(DEADLINE), 3, "{}", refused.stderr());
+    kafka().run_tool(tool_line(&refused.stderr()));
+    eventually(DEADLINE, "the topic is deleted", || kafka().topics("outboxd_demo.").is_empty());
     let mut demo = Relay::command(&arguments);
     demo.wait_for_stderr("Ctrl-C stops");
     assert_eq!(kafka().topics("outboxd_demo."), ["outboxd_demo.event.order"]);

@@ -6,6 +6,7 @@ use outboxd::internals::kafka::{Options, StateTopic, Stored};
 use pg_replication::wal::Lsn;
 use tokio_util::sync::CancellationToken;
 
+use crate::printed_fixes::{fix_of, setting};
 use crate::support::backlog::Backlog;
 use crate::support::kafka::{DECIDED_WITHIN, Kafka, kafka};
 use crate::support::outbox::{Event, Outbox};
@@ -212,6 +213,15 @@ fn a_slot_that_was_dropped_while_no_client_ran_is_not_created_again_in_silence()
     let said = relay.stderr();
     assert!(said.contains("Kafka has events up to") && said.contains("slot.recovery=snapshot"), "{said}");
     assert!(db.slot().is_none(), "a slot was made");
+    // Either way out: with new rows only, behind another state, or with all rows.
+    let state = format!("{}-state", db.name());
+    let fix = fix_of(&relay);
+    let anew = [("outboxd.exactly.once.state.topic", state.as_str()), setting(&fix, "snapshot.mode")];
+    let relay = Relay::start(&with(config.clone(), &anew));
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+    check(&db, kafka(), 100);
+    db.query("SELECT pg_drop_replication_slot($1)", &[&db.name()]);
     let relay = Relay::start(&with(config, &[("slot.recovery", "snapshot")]));
     kafka().wait_for_count(&db.topic(Backlog::TYPE), 300);
     db.wait_until_streaming();

@@ -230,9 +230,15 @@ fn without_a_place_for_positions_no_snapshot_is_sent_and_a_warning_says_so() {
     make_slot(&db);
     let said = run(&db, &initial(&db, &[("outboxd.position.topic", "")]), "insert into stock values (2, 2)");
     assert!(said.contains("no position is stored") && said.contains("snapshot.mode=always"), "{said}");
-    // The setting of the message.
+    assert!(said.contains("or set snapshot.mode=no_data"), "{said}");
+    // The settings of the message.
     let always = [("outboxd.position.topic", ""), ("snapshot.mode", "always")];
     run(&db, &initial(&db, &always), "insert into stock values (3, 3)");
     let expected = [change("c", 2, 2), change("r", 1, 1), change("r", 2, 2), change("c", 3, 3)];
     assert_eq!(sent(&db), expected);
+    // The other one: rows that are there are not sent, which is no warning any more.
+    let none = [("outboxd.position.topic", ""), ("snapshot.mode", "no_data")];
+    let said = run(&db, &initial(&db, &none), "insert into stock values (4, 4)");
+    assert!(!said.contains("no position is stored"), "{said}");
+    assert_eq!(sent(&db).len(), 5);
 }

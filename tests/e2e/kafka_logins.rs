@@ -1,13 +1,15 @@
 //! Every way in which Kafka may ask who we are, and whom we trust.
 
 use std::fs;
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use openssl::pkcs12::Pkcs12;
 use openssl::pkey::PKey;
 use openssl::x509::X509;
 
+use crate::printed_fixes::{fix_of, setting};
 use crate::support::cache::run;
 use crate::support::certificate::Authority;
 use crate::support::outbox::{Event, Outbox};
@@ -153,6 +155,23 @@ fn stores_that_java_has_written_let_events_through() {
         let command = format!("keytool -importkeystore -srckeystore {old}");
         assert!(said.contains(option) && said.contains(&command), "{said}");
     }
+    let mut relay = Relay::start(&locked.config(
+        Door::Tls,
+        "127.0.0.1",
+        &[tls, ("producer.ssl.truststore.location", &old)],
+    ));
+    relay.wait_for_exit(DEADLINE);
+    let fix = fix_of(&relay);
+    let (_, command) = fix.split_once("keytool ").unwrap();
+    let mut keytool = Command::new("keytool");
+    keytool.args(command.split(',').next().unwrap().split_whitespace());
+    // It asks for them: twice for the new one, and for the old one.
+    let mut process =
+        keytool.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    process.stdin.take().unwrap().write_all(format!("{PASSWORD}\n").repeat(3).as_bytes()).unwrap();
+    assert!(process.wait().unwrap().success(), "{command}");
+    let new = setting(&fix, "producer.ssl.truststore.location");
+    locked.let_in("new", Door::Tls, &[tls, new, ("producer.ssl.truststore.password", PASSWORD)]);
 }
 
 #[test]

@@ -288,7 +288,7 @@ fn jaas() -> String {
     )
 }
 
-fn logged_in(db: &Outbox, kafka: &SecureKafka) -> Config {
+pub(crate) fn logged_in(db: &Outbox, kafka: &SecureKafka) -> Config {
     with(
         db.config(&kafka.kafka),
         &[

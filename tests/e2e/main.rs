@@ -76,6 +76,8 @@ mod postgres_19;
 mod postgres_faults;
 mod printed_commands;
 mod printed_fixes;
+mod printed_lines;
+mod printed_statements;
 mod process_limits;
 mod protobuf;
 mod publications;

@@ -1,5 +1,6 @@
 //! An outbox without a table: `pg_logical_emit_message`, decoded before the router.
 
+use crate::printed_fixes::{fix_of, setting};
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres::{postgres15, postgres18};
@@ -45,6 +46,22 @@ fn a_message_that_is_no_event_stops_the_relay_or_is_skipped() {
     assert!(!said.contains("hunter2"), "the content is shown: {said}");
 
     let relay = Relay::start(&with(config(&db), &[("errors.tolerance", "all")]));
+    assert_eq!(kafka().read(&db.topic("order"), 1)[0].header("id"), "1");
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn a_message_without_a_field_is_an_event_after_the_fix() {
+    let db = Outbox::create_bare(postgres18(), "SELECT 1");
+    let mut relay = Relay::start(&config(&db));
+    db.wait_until_streaming();
+    emit(&db, true, "outbox", r#"{"id":"1","aggregateType":"order","aggregateId":"7","payload":null}"#);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 6, "{}", relay.stderr());
+    let fix = fix_of(&relay);
+    let (key, value) = setting(&fix, "fields.null.include");
+    let key = format!("transforms.decode.{key}");
+    let relay = Relay::start(&with(config(&db), &[(key.as_str(), value)]));
     assert_eq!(kafka().read(&db.topic("order"), 1)[0].header("id"), "1");
     db.wait_until_confirmed();
     assert_eq!(relay.stop(), 0);

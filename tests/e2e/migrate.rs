@@ -3,6 +3,7 @@
 mod connect;
 mod ground;
 mod poller;
+mod printed;
 mod shape;
 mod shop;
 mod taken;

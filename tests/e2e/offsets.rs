@@ -47,13 +47,13 @@ fn event(number: u32) -> Event {
 }
 
 /// Makes the slot and the publication that Debezium would have left.
-fn debezium_was_here(db: &Outbox) {
+pub(crate) fn debezium_was_here(db: &Outbox) {
     db.execute(&format!("CREATE PUBLICATION {} FOR TABLE outbox", db.name()));
     db.query("SELECT pg_create_logical_replication_slot($1, 'pgoutput')", &[&db.name()]);
 }
 
 /// Returns every event that the slot has for its reader, in the order of the stream.
-fn places(db: &Outbox) -> Vec<Place> {
+pub(crate) fn places(db: &Outbox) -> Vec<Place> {
     let number = |text: &str| {
         let (_, n) = text.rsplit_once("{\"n\": ").unwrap();
         n.trim_end_matches('}').parse().unwrap()
@@ -130,7 +130,7 @@ fn numbers(db: &Outbox) -> Vec<u32> {
 }
 
 /// Runs the relay over all that the slot has and stops it; the rows that it sent.
-fn relay_all(db: &Outbox, config: &Config) -> Vec<u32> {
+pub(crate) fn relay_all(db: &Outbox, config: &Config) -> Vec<u32> {
     let before = numbers(db).len();
     let relay = Relay::start(config);
     db.wait_until_streaming();

@@ -11,23 +11,23 @@ use crate::support::wait::DEADLINE;
 use crate::support::watcher::Watcher;
 
 /// A configuration in a file, and the commands that read it.
-struct Desk {
+pub(crate) struct Desk {
     folder: Watcher,
 }
 
 impl Desk {
-    fn of(config: &Config) -> Self {
+    pub(crate) fn of(config: &Config) -> Self {
         let desk = Self { folder: Watcher::new("outboxd-printed-") };
         fs::write(desk.file(), serde_json::to_vec(config).unwrap()).unwrap();
         desk
     }
 
-    fn file(&self) -> String {
+    pub(crate) fn file(&self) -> String {
         self.folder.folder().join("outbox.json").display().to_string()
     }
 
     /// Returns the exit code and the whole output of a command.
-    fn run(&self, command: &str) -> (i32, String) {
+    pub(crate) fn run(&self, command: &str) -> (i32, String) {
         let file = self.file();
         let arguments: Vec<_> = command.split(' ').chain(["-c", &file]).collect();
         let mut process = Relay::command(&arguments);
@@ -36,7 +36,7 @@ impl Desk {
 
     /// Runs a command that fails, and returns the fix that it prints.
     #[track_caller]
-    fn fix(&self, command: &str) -> String {
+    pub(crate) fn fix(&self, command: &str) -> String {
         let (exit, said) = self.run(command);
         let (_, fix) = said.split_once("to fix: ").unwrap_or_else(|| panic!("no fix in {said}"));
         assert_ne!(exit, 0, "{said}");
@@ -45,7 +45,7 @@ impl Desk {
 
     /// Starts the command that begins with `outboxd` in this text, as it is printed.
     #[track_caller]
-    fn start_printed(&self, text: &str) -> Relay {
+    pub(crate) fn start_printed(&self, text: &str) -> Relay {
         let (_, command) = text.split_once("outboxd ").unwrap();
         let file = self.file();
         let words = command.lines().next().unwrap().split_whitespace();
@@ -74,6 +74,15 @@ fn a_slot_is_made_as_the_messages_print_it() {
     let mut list = desk.start_printed(fix.split(" shows ").next().unwrap());
     assert_eq!(list.wait_for_exit(DEADLINE), 0, "{}", list.stderr());
     assert!(list.stdout().contains(db.name()), "{}", list.stdout());
+}
+
+#[test]
+fn an_argument_without_a_value_is_corrected_as_printed() {
+    let db = Outbox::create(postgres18());
+    let desk = Desk::of(&db.config(kafka()));
+    let fix = desk.fix("config show -X slot.name");
+    let (exit, said) = desk.run(&format!("config show {}", fix.trim()));
+    assert!(exit == 0 && said.contains("slot.name=outbox"), "{said}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::changes;
 use crate::check::Report;
+use crate::printed_commands::Desk;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{newest, postgres18, start_with};
@@ -270,6 +271,11 @@ fn settings_of_the_server_are_as_check_prints_them() {
         // A start prints the same.
         let refused = fix_of_refused(&config, 3);
         assert!(fixes[0].starts_with(refused.lines().next().unwrap()), "{refused}");
+        // A migration too.
+        db.execute("ALTER TABLE outbox ADD COLUMN sent_at timestamptz");
+        let fix = Desk::of(&config).fix("migrate plan --mark sent_at");
+        assert!(fix.contains("ALTER SYSTEM SET wal_level"), "{fix}");
+        fixes.push(fix);
     }
     for fix in &fixes {
         let statements = statements(fix);
@@ -288,7 +294,7 @@ fn settings_of_the_server_are_as_check_prints_them() {
 
 /// Starts a relay that is refused, and returns the fix that it logs.
 #[track_caller]
-fn fix_of_refused(config: &Config, exit: i32) -> String {
+pub(crate) fn fix_of_refused(config: &Config, exit: i32) -> String {
     let mut relay = Relay::start(config);
     assert_eq!(relay.wait_for_exit(DEADLINE), exit, "{}", relay.stderr());
     fix_of(&relay)
@@ -303,6 +309,15 @@ pub(crate) fn fix_of(relay: &Relay) -> String {
     fixes.next().unwrap_or_else(|| panic!("no fix in {said}"))
 }
 
+/// Returns the setting `KEY=VALUE` of a fix.
+#[track_caller]
+pub(crate) fn setting<'f>(fix: &'f str, key: &str) -> (&'f str, &'f str) {
+    let words = fix.split_whitespace().filter_map(|word| word.split_once('='));
+    let mut settings = words.filter(|(name, _)| *name == key);
+    let (name, value) = settings.next().unwrap_or_else(|| panic!("no {key} in {fix}"));
+    (name, value.trim_end_matches([',', ';', ':', '.', ')']))
+}
+
 /// Returns the statements of a fix, in their order. Words before a statement, and lines without one, are for the reader.
 pub(crate) fn statements(fix: &str) -> Vec<String> {
     const WORDS: [&str; 7] = ["ALTER ", "BEGIN", "COMMIT", "CREATE ", "DROP ", "GRANT ", "SELECT "];
@@ -314,6 +329,6 @@ pub(crate) fn statements(fix: &str) -> Vec<String> {
         .collect()
 }
 
-fn execute(db: &Outbox, sql: &str) {
+pub(crate) fn execute(db: &Outbox, sql: &str) {
     db.execute(&sql.replace("$name", db.name()));
 }

@@ -65,6 +65,14 @@ fn a_snapshot_is_requested_and_the_relay_has_read_it() {
     assert_eq!(relay.stop(), 0);
     let (exit, stdout, _) = file.signal(&["pause", "--wait", "300ms"]);
     assert!(exit == 1 && stdout.contains("no relay reads replication slot"), "{stdout}");
+    // The command of the message reads it.
+    let (_, command) = stdout.split_once("to fix: outboxd ").unwrap();
+    let relay = Relay::command(&command.split_whitespace().collect::<Vec<_>>());
+    db.wait_until_streaming();
+    db.wait_until_confirmed();
+    let (exit, stdout, stderr) = file.signal(&["resume"]);
+    assert_eq!(exit, 0, "{stdout}{stderr}");
+    assert_eq!(relay.stop(), 0);
 }
 
 #[test]

@@ -80,6 +80,14 @@ fn a_slot_that_holds_back_much_is_warned_of_once_and_cleared() {
         line.contains("Kafka is slow or unavailable") && line.contains("max_slot_wal_keep_size"),
         "{line}"
     );
+    let (_, statements) = line.split_once("to gain time: ").unwrap();
+    for statement in statements.split(';').take(2) {
+        stuck.db.execute(&statement.replace('…', "1GB"));
+    }
+    eventually(DEADLINE, "there is time", || {
+        let sql = "SELECT FROM pg_replication_slots WHERE safe_wal_size > 512 * 1024 * 1024";
+        !stuck.db.query(sql, &[]).is_empty()
+    });
     stuck.relay.wait_for_stderr("an event waits too long for its acknowledgement");
     stuck.ready_until("tells of the danger", |page| ["\"watch\"", "\"alarm\""].contains(&&*danger(page)));
     let metrics = get_until(stuck.http, "/metrics", "shows the danger", |page| {

@@ -8,6 +8,7 @@ use pg_replication::wal::Lsn;
 use rdkafka::producer::BaseRecord;
 
 use crate::printed_fixes::statements;
+use crate::printed_fixes::{fix_of_refused, setting};
 use crate::signals::{self, LONG, StopsAtTheEnd, count_of, last_states, rows, signal, write_meanwhile};
 use crate::support::backlog::Backlog;
 use crate::support::http::get_until;
@@ -202,7 +203,13 @@ fn what_a_standby_cannot_do_is_said_with_what_to_type() {
         &["a standby cannot make it", "on the primary, as the owner of the table: CREATE PUBLICATION"],
     );
     refused(&site.config(&[("read.only", "false")]), &["is a standby", "read.only=true"]);
-    refused(&site.config(&[("exactly.once.support", "required")]), &["exactly once", "tail_dedupe"]);
+    for asked in [("exactly.once.support", "required"), ("outboxd.delivery.guarantee", "exactly_once")] {
+        let config = site.config(&[asked]);
+        let fix = fix_of_refused(&config, 3);
+        let then = ["outboxd.delivery.guarantee", "exactly.once.support"].map(|key| setting(&fix, key));
+        // The next refusal is the one of the first case.
+        refused(&with(config, &then), &["on the primary, as the owner of the table: CREATE PUBLICATION"]);
+    }
     refused(&site.config(&[("outboxd.cleanup.enable", "true")]), &["outboxd.cleanup.enable", "primary"]);
     let name = site.primary.name();
     site.primary.execute(&format!("CREATE PUBLICATION {name} FOR TABLE outbox WITH (publish = 'insert')"));

@@ -270,7 +270,7 @@ fn a_topic_that_may_not_be_read_is_reported_and_sent_again() {
     kafka.wait_for_count(&topic, 1_000);
     relay.kill();
     assert!(kafka.record_count(&topic) < i64::try_from(ROWS).unwrap(), "all rows were sent before the kill");
-    secure.allow(&db.topic(""), &[Operation::Read]);
+    secure.run_printed(&said);
     let relay = Relay::start(&config);
     db.wait_until_confirmed();
     assert_eq!(BACKLOG.check(&kafka.records(&topic), 0..ROWS), 0, "a right to read is all that is needed");

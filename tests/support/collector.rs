@@ -117,7 +117,7 @@ fn shown(value: Option<&Value>) -> String {
     }
 }
 
-pub(super) fn request(stream: &TcpStream) -> (String, Vec<u8>) {
+pub(crate) fn request(stream: &TcpStream) -> (String, Vec<u8>) {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -125,7 +125,7 @@ pub(super) fn request(stream: &TcpStream) -> (String, Vec<u8>) {
     }
     let length =
         head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
-    let mut body = vec![0; length.unwrap()];
+    let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body).unwrap();
     (head, body)
 }

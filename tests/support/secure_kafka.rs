@@ -94,9 +94,14 @@ impl Secure {
 impl SecureKafka {
     /// Starts a broker without SCRAM, on which no user who logs in has any right yet.
     pub(crate) fn start_strict(authority: &Authority, password: &str) -> Self {
+        Self::start_strict_with(authority, password, "")
+    }
+
+    /// Starts such a broker with more lines of `server.properties`.
+    pub(crate) fn start_strict_with(authority: &Authority, password: &str, more: &str) -> Self {
         let authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
                           super.users=User:ANONYMOUS\n";
-        Self::launch(authority, password, authorizer, &[])
+        Self::launch(authority, password, &(authorizer.to_owned() + more), &[])
     }
 
     /// Gives the user rights on topics that begin so.
@@ -114,7 +119,8 @@ impl SecureKafka {
     pub(crate) fn run_printed(&self, said: &str) {
         let (_, rest) = said.rsplit_once("kafka-acls.sh ").unwrap_or_else(|| panic!("no line in {said}"));
         let (_, rest) = rest.split_once(" --add ").unwrap();
-        let arguments = rest.split([',', ';', '"', '\n']).next().unwrap();
+        // Without the quotes of a shell.
+        let arguments = rest.split([',', ';', '"', '\n']).next().unwrap().replace('\'', "");
         self.kafka.run_tool(&format!(
             "kafka-acls.sh --bootstrap-server {} --add {arguments}",
             self.kafka.bootstrap()

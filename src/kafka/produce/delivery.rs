@@ -12,7 +12,7 @@ use rdkafka::message::{BorrowedMessage, Headers as _, Message};
 use rdkafka::producer::{DeliveryResult, NoCustomPartitioner, ProducerContext};
 use tokio::sync::Notify;
 
-use super::rejection::{RecordName, Rejection, ReportPlace, named};
+use super::rejection::{RecordName, Rejection, ReportPlace, idempotent_write_fix, named};
 use crate::ack::Ticket;
 use crate::connect::record::header_weight;
 use crate::kafka::connection_failures::CONNECTION_FAILED;
@@ -267,6 +267,9 @@ impl ClientContext for Deliveries {
             }
             // It only sums up the errors before it, which are more precise.
             Some(RDKafkaErrorCode::AllBrokersDown) if reports.trouble.is_some() => {}
+            Some(RDKafkaErrorCode::ClusterAuthorizationFailed) => {
+                reports.trouble = Some(format!("{reason}. To fix: {}", idempotent_write_fix()));
+            }
             _ => reports.trouble = Some(reason.to_owned()),
         }
         drop(state);

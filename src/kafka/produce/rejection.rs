@@ -172,9 +172,7 @@ impl Rejection {
             RDKafkaErrorCode::TopicAuthorizationFailed => {
                 tool_lines::allow(&["Write"], &format!("--topic {topic}"))
             }
-            RDKafkaErrorCode::ClusterAuthorizationFailed => {
-                tool_lines::allow(&["IdempotentWrite"], "--cluster")
-            }
+            RDKafkaErrorCode::ClusterAuthorizationFailed => idempotent_write_fix(),
             RDKafkaErrorCode::UnsupportedCompressionType => {
                 "choose another producer.compression.type: the brokers do not support this one".to_owned()
             }
@@ -194,6 +192,11 @@ impl Rejection {
             _ => return None,
         })
     }
+}
+
+/// Returns the fix for a producer that brokers give no id. A right to write to any topic is enough for them since Kafka 3.0.
+pub(super) fn idempotent_write_fix() -> String {
+    tool_lines::allow(&["IdempotentWrite"], "--cluster")
 }
 
 fn shown(label: &str, value: Option<&impl std::fmt::Display>) -> String {

@@ -9,7 +9,7 @@ use rdkafka::{Message as _, Offset, TopicPartitionList};
 use crate::kafka::client_config::client_config;
 use crate::kafka::connection_failures::ConnectionFailures;
 use crate::kafka::consume::reader::{Reader, consumer};
-use crate::kafka::error::Error;
+use crate::kafka::error::{Error, signal_right};
 use crate::kafka::options::Options;
 use crate::kafka::tool_lines;
 
@@ -48,7 +48,7 @@ impl SignalTopic {
         let consumer = consumer(options, &config, &ConnectionFailures::default())?;
         let mut places = TopicPartitionList::new();
         places.add_partition(topic, PARTITION);
-        let unread = |error: KafkaError| Error::unread_tail(topic.to_owned(), &error);
+        let unread = |error| unusable("read", topic, &error);
         let committed = consumer.committed_offsets(places, PATIENCE).map_err(unread)?;
         let known = committed.find_partition(topic, PARTITION).map(|place| place.offset());
         let offset = match known {
@@ -85,7 +85,7 @@ impl SignalTopic {
     /// # Errors
     /// When the brokers do not accept it.
     pub(crate) fn commit(&self, record: &SignalRecord) -> Result<(), Error> {
-        let unread = |error: KafkaError| Error::unread_tail(self.topic.clone(), &error);
+        let unread = |error| unusable("stored", &self.topic, &error);
         let mut places = TopicPartitionList::new();
         let next = Offset::Offset(record.offset.saturating_add(1));
         places.add_partition_offset(&self.topic, PARTITION, next).map_err(unread)?;
@@ -93,14 +93,16 @@ impl SignalTopic {
     }
 }
 
+fn unusable(doing: &'static str, topic: &str, error: &KafkaError) -> Error {
+    Error::SignalGroup { doing, topic: topic.to_owned(), reason: error.to_string() }
+}
+
 /// Logs an error once, unless it is transient: the sender of a signal waits for it. librdkafka tries
 /// again.
 fn report(topic: &str, create: &str, told: &mut Option<Code>, error: &KafkaError) {
     let code = error.rdkafka_error_code();
     let fix = match code {
-        Some(Code::TopicAuthorizationFailed | Code::GroupAuthorizationFailed) => {
-            tool_lines::allow(&["Read"], &format!("--topic {topic} --group '*'"))
-        }
+        Some(Code::TopicAuthorizationFailed | Code::GroupAuthorizationFailed) => signal_right(topic),
         Some(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition) => {
             format!("create the topic: {create}")
         }

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::error::chain;
+use crate::error::{Diagnose as _, chain};
 use crate::kafka::{self, SignalRecord, SignalTopic};
 use crate::postgres::{self, Sql, TlsSetup};
 use crate::relay::capture::preflight::application;
@@ -41,6 +41,16 @@ enum ChannelError {
     Aborted,
 }
 
+impl ChannelError {
+    fn fix(&self) -> Option<String> {
+        match self {
+            Self::Postgres(error) => error.fix(),
+            Self::Kafka(error) => error.fix(),
+            Self::File { .. } | Self::Aborted => None,
+        }
+    }
+}
+
 /// Writes signals to the WAL, on a connection of its own. On a standby it hands them to the session.
 struct Scribe<'p> {
     parts: &'p RelayParts,
@@ -65,7 +75,7 @@ pub(in crate::relay) async fn read_file(
         let Some(taken) = stop.run_until_cancelled(take_file(&path, &mut scribe)).await else { return };
         if let Err(error) = taken {
             scribe.sql = None;
-            tracing::warn!(error = chain(&error), "cannot read signals; retrying");
+            tracing::warn!(error = chain(&error), fix = error.fix(), "cannot read signals; retrying");
         }
     }
 }
@@ -86,7 +96,7 @@ pub(in crate::relay) async fn read_topic(
         };
         if let Err(error) = read {
             scribe.sql = None;
-            tracing::warn!(error = chain(&error), topic, "cannot read signals; retrying");
+            tracing::warn!(error = chain(&error), fix = error.fix(), topic, "cannot read signals; retrying");
         }
         if stop.run_until_cancelled(sleep(backoff.next(fastrand::f64()))).await.is_none() {
             return;

@@ -52,7 +52,7 @@ pub(in crate::relay) fn check_options(parts: &RelayParts) -> Result<(), postgres
     } else if parts.relay.transactions.is_some() {
         (
             "exactly once is not possible from a standby: after its promotion it is not known which rows Kafka has",
-            "set outboxd.delivery.guarantee=tail_dedupe, or point database.hostname at the primary",
+            "set outboxd.delivery.guarantee=tail_dedupe and exactly.once.support=requested, or point database.hostname at the primary",
         )
     } else {
         return Ok(());

@@ -5,6 +5,7 @@ use std::fs;
 use outboxd::internals::throwaway::ThrowawayPostgres;
 
 use crate::commands::session::Session;
+use crate::printed_fixes::statements;
 use crate::support::backlog::Backlog;
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
@@ -154,6 +155,25 @@ fn another_programs_slot_is_taken_over_and_given_back() {
         assert_eq!(relay.stop(), 0);
         assert_eq!(BACKLOG.check(&records, 0..900), 0, "repeats");
     }
+}
+
+/// Its rows are read by the plugin of the copy.
+#[test]
+fn a_slot_of_another_plugin_is_copied_as_printed() {
+    let mut shared = Shared::build(postgres18());
+    shared.db.execute("CREATE PUBLICATION sequin_pub FOR TABLE outbox WITH (publish = 'insert')");
+    let make = format!("SELECT pg_create_logical_replication_slot('{}', 'test_decoding')", shared.theirs);
+    shared.db.execute(&make);
+    BACKLOG.insert(&shared.db, 0..100, 10);
+    let fix = shared.refused("start", "to fix:");
+    let copy = statements(&fix);
+    assert_eq!(copy.len(), 1, "{fix}");
+    shared.db.execute(&copy[0]);
+    shared.theirs = fix.rsplit_once("--from-slot ").unwrap().1.trim().to_owned();
+    shared.done("start");
+    let relay = shared.start();
+    assert_eq!(BACKLOG.check(&kafka().read(&shared.topic, 100), 0..100), 0, "repeats");
+    assert_eq!(relay.stop(), 0);
 }
 
 #[test]

@@ -215,10 +215,11 @@ impl Diagnose for MigrateError {
                 "name an existing one: {}. If outboxd migrate finish has dropped it, nothing is left to do",
                 others.join(", ")
             )),
-            Self::OtherSlot(_) => unprepared.with_fix(
+            Self::OtherSlot(slot) => unprepared.with_fix(format!(
                 "connect to its database; of another plugin, a copy can be one of pgoutput: SELECT \
-                 pg_copy_logical_replication_slot('SLOT', 'COPY', false, 'pgoutput');",
-            ),
+                 pg_copy_logical_replication_slot('{slot}', '{slot}_pgoutput', false, 'pgoutput'); then name the copy: \
+                 --from-slot {slot}_pgoutput"
+            )),
             Self::NoConnectorAddress(_) => Diagnosis::config(),
             Self::NoAnswer { .. } => unprepared.with_fix(
                 "is that Kafka Connect, and does it run? curl -s http://HOST:8083/connectors lists its connectors. While it rebalances it \

@@ -71,12 +71,12 @@ fn wal(name: &str, facts: &SlotFacts) -> Check {
             format!("replication slot {name:?} is about to be lost: wal_status is {status}, {kept} MB are kept"),
         )
         .detail("the next checkpoint may remove WAL that the slot still needs")
-        .fix("start outboxd now, or raise the limit: ALTER SYSTEM SET max_slot_wal_keep_size = …; SELECT pg_reload_conf();"),
+        .fix("start outboxd now, or raise the limit: ALTER SYSTEM SET max_slot_wal_keep_size = '…'; SELECT pg_reload_conf();"),
         Some(_) if facts.safe_wal_bytes.is_some_and(|bytes| bytes < SAFE_WAL_MIN_BYTES) => Check::warning(
             codes::SLOT_WAL,
             format!("replication slot {name:?} has little room: it keeps {kept} MB of WAL{room}"),
         )
-        .fix("start outboxd, or raise the limit: ALTER SYSTEM SET max_slot_wal_keep_size = …; SELECT pg_reload_conf();"),
+        .fix("start outboxd, or raise the limit: ALTER SYSTEM SET max_slot_wal_keep_size = '…'; SELECT pg_reload_conf();"),
         status => {
             let status = status.unwrap_or("unknown");
             let idle = facts.inactive_since.as_ref().map(|since| format!("; not read since {since}"));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 
 use super::tails::{Found, Question, Tail};
-use crate::error::chain;
+use crate::error::{Diagnose as _, chain};
 use crate::kafka::{Error, Options, TopicTail};
 
 /// Time that a predecessor's records in flight may take to be written. Later ones are duplicates.
@@ -109,6 +109,7 @@ impl Reading {
                 topic,
                 found,
                 error = chain(&error),
+                fix = error.fix(),
                 "the end of the topic cannot be read completely: rows that are not found are sent again"
             ),
             Ok(()) if self.found.is_full() => tracing::warn!(

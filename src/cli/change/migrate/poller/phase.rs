@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::site::Site;
+use super::site::{Site, TRIGGER};
 use crate::error::{Diagnose as _, Exit};
 use crate::postgres::HandoverPhase;
 
@@ -60,20 +60,22 @@ pub(super) fn exit(site: &Site) -> Exit {
     if attention(site).is_some() { Exit::Failed } else { Exit::Ok }
 }
 
-/// Returns the problem that requires operator action, if there is one.
+/// Returns the problem that requires operator action, if there is one, with its fix. `TARGET` in it stands for the target's arguments.
 pub(super) fn attention(site: &Site) -> Option<String> {
     let is_flipped = matches!(site.phase(), Phase::Draining | Phase::Drained);
     if let Err(marked) = site.check_unmarked() {
         return Some(marked.fix().map_or_else(|| marked.to_string(), |fix| format!("{marked}. {fix}")));
     }
     match site.phase() {
-        Phase::Draining | Phase::Drained if site.trigger == Some(false) => Some(
-            "the trigger is switched off: new rows are the poller's. ALTER TABLE … ENABLE TRIGGER, or migrate rollback"
+        Phase::Draining | Phase::Drained if site.trigger == Some(false) => Some(format!(
+            "the trigger is switched off: new rows are the poller's. To fix: ALTER TABLE {} ENABLE TRIGGER {TRIGGER}; or to go back: \
+             outboxd migrate rollback TARGET",
+            site.table.quoted()
+        )),
+        Phase::Drained if site.trigger.is_none() => Some(
+            "the trigger is gone: new rows are the poller's. To fix: outboxd migrate rollback TARGET"
                 .to_owned(),
         ),
-        Phase::Drained if site.trigger.is_none() => {
-            Some("the trigger is gone: new rows are the poller's. outboxd migrate rollback".to_owned())
-        }
         Phase::Drained if site.unsent.rows > 0 => Some(format!(
             "{} wait for the poller: some inserts bypass the trigger (session_replication_role=replica, or another \
              trigger that removes the mark)",

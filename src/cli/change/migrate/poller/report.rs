@@ -40,7 +40,7 @@ pub(super) fn status(site: &Site, args: &TargetArgs) -> String {
         text.push_str(&format!("  slot      {}, {behind} not confirmed, read by {reader}\n", direct.slot));
     }
     match phase::attention(site) {
-        Some(attention) => text.push_str(&format!("✗ {attention}\n")),
+        Some(attention) => text.push_str(&format!("✗ {}\n", args.in_commands(&attention))),
         None => text.push_str(&format!("✓ {}\n", next(site, args))),
     }
     text
@@ -74,7 +74,7 @@ fn object(site: &Site, args: &TargetArgs) -> Value {
         "unsent": { "rows": site.unsent.rows, "at_least": site.unsent.at_least },
         "trigger": site.trigger.map(|on| if on { "on" } else { "off" }),
         "slot": slot,
-        "attention": phase::attention(site),
+        "attention": phase::attention(site).map(|attention| args.in_commands(&attention)),
         "next": next(site, args),
     })
 }
