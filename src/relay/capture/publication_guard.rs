@@ -50,7 +50,7 @@ struct Watcher {
     status: Status,
     /// No poll of this session has found everything in order yet.
     is_new: bool,
-    /// Told once the first poll has ended.
+    /// Notified once the first poll has ended.
     first_poll: Option<oneshot::Sender<()>>,
 }
 

@@ -169,8 +169,8 @@ impl<'s, 'p> Session<'s, 'p> {
         ending.cause(self.core, Now::read())
     }
 
-    /// Lets the first position be stored, and so confirmed: the poll has found what the publication lacked before this session. Nobody
-    /// may take rows for sent that it finds to be missing.
+    /// Lets the first position be stored, and so confirmed: the poll has found what the publication lacked before this session. No
+    /// cleanup may take rows for sent that it finds to be missing.
     fn release_positions(&mut self) {
         self.awaits_poll = false;
         self.store_captured();

@@ -21,7 +21,9 @@ impl<'p> Process<'p> {
         world.kafka.borrow().truth.report(told);
         let explained = match is_refusal(error) {
             true => self.is_explained(error, world),
-            false => is_expected(error) || self.went_back(error, world) || is_of_tables(error, world),
+            false => {
+                is_expected(error) || self.went_back(error, world) || is_of_tables(error, self.number, world)
+            }
         };
         if !explained {
             return self.broke(error, world);
@@ -106,8 +108,8 @@ const fn is_expected(error: &Error) -> bool {
     )
 }
 
-/// Returns whether an error was caused by an alteration.
-fn is_of_tables(error: &Error, world: &World<'_>) -> bool {
+/// Returns whether an error of a process was caused by an alteration.
+fn is_of_tables(error: &Error, process: usize, world: &World<'_>) -> bool {
     let truth = &world.kafka.borrow().truth;
     match error {
         // Where the history was lost, what a start has put into the publication may be lost with it.
@@ -118,7 +120,10 @@ fn is_of_tables(error: &Error, world: &World<'_>) -> bool {
         Error::Capture(CaptureError::Unusable { .. }) | Error::Bind(_) => truth.identities.lost_columns(),
         // Without positions a start does not know the tables of its predecessors.
         Error::Capture(CaptureError::Unknown { .. }) => {
-            truth.identities.lost_tables() || !truth.keeps_positions
+            let identities = &truth.identities;
+            identities.lost_tables()
+                || identities.is_unknown_to(process, &world.server.wal.catalog)
+                || !truth.keeps_positions
         }
         _ => false,
     }

@@ -70,10 +70,19 @@ impl Identities {
 
     /// Returns whether a table looks like a partition of a captured one, and is none.
     fn is_ambiguous(&self, catalog: &Catalog) -> bool {
+        self.has_alike(catalog, &self.ever)
+    }
+
+    /// Returns whether a table looks so to a process, which cannot know it: it was captured and had another name before any relay ran.
+    pub(in crate::relay::simulation) fn is_unknown_to(&self, process: usize, catalog: &Catalog) -> bool {
+        self.known.get(&process).is_none_or(|known| self.has_alike(catalog, known))
+    }
+
+    fn has_alike(&self, catalog: &Catalog, known: &BTreeSet<Oid>) -> bool {
         let tables = &catalog.tables;
         let has_partitions = tables.iter().any(|table| table.partitioned && self.ever.contains(&table.oid));
         let is_alike = |table: &CatalogTable| table.root.is_none() && table.columns != Columns::Orders;
-        has_partitions && tables.iter().any(|table| is_alike(table) && !self.ever.contains(&table.oid))
+        has_partitions && tables.iter().any(|table| is_alike(table) && !known.contains(&table.oid))
     }
 
     pub(in crate::relay::simulation) fn know(
