@@ -129,7 +129,7 @@ impl Watcher {
 
     /// Reports the findings of a poll, and returns the error that ends the relay, if there is one.
     async fn judge(&mut self, look: &Look) -> Option<Error> {
-        let before = self.captured.looked(look.clone());
+        let before = self.captured.last_look();
         if before.is_none() {
             self.report_selection(look).await;
         }
@@ -153,6 +153,7 @@ impl Watcher {
             }
         }
         if ending.is_none() {
+            self.captured.store_look(look.clone());
             self.learn(look);
             if std::mem::take(&mut self.is_new) || before.as_ref() != Some(look) {
                 self.captured.set_published(self.watched().publication, look);

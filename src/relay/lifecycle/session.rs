@@ -94,8 +94,16 @@ impl<'s, 'p> Session<'s, 'p> {
     /// Streams until the target is another, then until everything is acknowledged and confirmed.
     ///
     /// # Errors
-    /// When the stream breaks, or a row cannot be sent.
+    /// When the stream breaks, or a row cannot be sent; or when rows are not in the stream, whatever else has ended it.
     pub(in crate::relay) async fn stream(&mut self, target: &TargetReceiver) -> Result<(), Error> {
+        let outcome = self.take_turns(target).await;
+        if outcome.is_err() {
+            self.publication.check()?;
+        }
+        outcome
+    }
+
+    async fn take_turns(&mut self, target: &TargetReceiver) -> Result<(), Error> {
         let mut event = Event::None;
         loop {
             let now = Now::read();

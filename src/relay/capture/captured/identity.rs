@@ -186,9 +186,15 @@ impl CapturedTables {
         }
     }
 
-    /// Stores the guard's result, and returns the one before.
-    pub(in crate::relay) fn looked(&self, look: Look) -> Option<Look> {
-        self.lock().look.replace(look)
+    /// Returns the result of the guard's last poll that found no reason to end the relay.
+    pub(in crate::relay) fn last_look(&self) -> Option<Look> {
+        self.lock().look.clone()
+    }
+
+    /// Stores the result of such a poll. One that found a reason is not stored: if the session ends over something else meanwhile, the
+    /// first poll of the next one finds the reason again.
+    pub(in crate::relay) fn store_look(&self, look: Look) {
+        self.lock().look = Some(look);
     }
 
     /// Removes a table and its partitions, which the user has excluded.

@@ -73,7 +73,7 @@ impl Capture<'_> {
         );
         let publication = publication.map(|number| catalog.publication(number, &asked));
         let look = Look { publication, tables, namesakes };
-        let before = self.known.looked(look.clone());
+        let before = self.known.last_look();
         let watched = Watched {
             publication: PUBLICATION,
             needed: &PublishedOperations::Inserts,
@@ -85,6 +85,7 @@ impl Capture<'_> {
             }
         }
         self.known.learn(&look.tables);
+        self.known.store_look(look);
         Ok(())
     }
 
