@@ -35,7 +35,8 @@ const INTERVAL_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(in crate::relay) struct PublicationGuard {
     verdict: oneshot::Receiver<Error>,
-    first_poll: oneshot::Receiver<()>,
+    /// Until the first poll has ended.
+    first_poll: Option<oneshot::Receiver<()>>,
     _watcher: JoinSet<()>,
 }
 
@@ -75,12 +76,15 @@ impl PublicationGuard {
             first_poll: Some(polled),
         };
         tasks.spawn(async move { drop(sender.send(watcher.watch().await)) });
-        Self { verdict, first_poll, _watcher: tasks }
+        Self { verdict, first_poll: Some(first_poll), _watcher: tasks }
     }
 
-    /// Waits until the first poll has found no reason to end the relay. Must not be called again then.
+    /// Waits until the first poll has found no reason to end the relay; for ever if it has found one, or was waited for before.
     pub(in crate::relay) async fn first_poll(&mut self) {
-        if (&mut self.first_poll).await.is_err() {
+        let Some(poll) = &mut self.first_poll else { return future::pending().await };
+        let is_in_order = poll.await.is_ok();
+        self.first_poll = None;
+        if !is_in_order {
             future::pending::<()>().await;
         }
     }
@@ -333,6 +337,27 @@ fn rest_after(look: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A session waits for it beside other things, and begins to wait again after each of them.
+    #[tokio::test]
+    async fn the_first_poll_is_waited_for_again_and_again() {
+        let waits = async |guard: &mut PublicationGuard| {
+            time::timeout(Duration::ZERO, guard.first_poll()).await.is_err()
+        };
+        for in_order in [true, false] {
+            let ((_sender, verdict), (polled, first_poll)) = (oneshot::channel(), oneshot::channel());
+            let mut guard =
+                PublicationGuard { verdict, first_poll: Some(first_poll), _watcher: JoinSet::new() };
+            assert!(waits(&mut guard).await && waits(&mut guard).await);
+            if in_order {
+                polled.send(()).unwrap();
+                assert!(!waits(&mut guard).await);
+            } else {
+                drop(polled);
+            }
+            assert!(waits(&mut guard).await && waits(&mut guard).await, "{in_order}");
+        }
+    }
 
     #[test]
     fn looks_take_a_small_part_of_the_time() {
