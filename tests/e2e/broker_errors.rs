@@ -157,8 +157,9 @@ fn with_exactly_once_leaders_and_the_coordinator_may_move() {
         brokers.move_coordinator(id, coordinator);
         down.iter().for_each(|broker| brokers.broker_down(*broker));
         BACKLOG.insert(&db, round * 100 + 50..round * 100 + 100, 5);
-        // A request that was lost with its broker is answered for after socket.timeout.ms.
-        db.wait_until_confirmed_to(db.current_wal_lsn(), Duration::from_secs(120));
+        // A request that was lost with its broker is answered for after socket.timeout.ms, which is a minute, and the one
+        // that asks again may be lost too.
+        db.wait_until_confirmed_to(db.current_wal_lsn(), Duration::from_secs(240));
         down.iter().for_each(|broker| brokers.broker_up(*broker));
     }
     assert_eq!(relay.stop(), 0);
