@@ -34,9 +34,8 @@ impl<T: Transport> Feed<'_, T> {
         let event = self.stream_event(lsn)?;
         let outcome = self.event(event, message, now)?;
         self.end_event(lsn, &outcome);
-        match outcome {
-            Outcome::Lacks(_) => return Ok(outcome),
-            _ => self.out.metrics.changes(Change::Message, 1),
+        if !outcome.is_lack() {
+            self.out.metrics.changes(Change::Message, 1);
         }
         match outcome {
             Outcome::None => self.end_with_event(),
@@ -71,11 +70,11 @@ impl<T: Transport> Feed<'_, T> {
 
     fn event(
         &mut self,
-        StreamEvent { lsn, position, sent_before }: StreamEvent,
+        event: StreamEvent,
         message: &LogicalMessage<'_>,
         now: Now,
     ) -> Result<Outcome, Error> {
-        if message.transactional && sent_before {
+        if message.transactional && event.sent_before {
             self.message_not_sent("acknowledged");
             return Ok(Outcome::None);
         }
@@ -85,7 +84,7 @@ impl<T: Transport> Feed<'_, T> {
             self.message_not_sent("message.prefix");
             return Ok(Outcome::None);
         }
-        let in_kafka = self.out.flight.has(position.end_of_event())?;
+        let in_kafka = self.out.flight.has(event.position.end_of_event())?;
         if self.earlier.passing || in_kafka {
             // What Kafka has of a transaction that continues counts for the events behind it.
             if in_kafka && message.transactional && self.transactions.is_some() {
@@ -95,10 +94,8 @@ impl<T: Transport> Feed<'_, T> {
             return Ok(Outcome::None);
         }
         match (changes, messages) {
-            (Some(changes), _) => {
-                self.message_event(changes, StreamEvent { lsn, position, sent_before }, message, now)
-            }
-            (None, Some(messages)) => self.outbox_event(messages, message, position, now),
+            (Some(changes), _) => self.message_event(changes, event, message, now),
+            (None, Some(messages)) => self.outbox_event(messages, message, event.position, now),
             (None, None) => Ok(Outcome::None),
         }
     }
