@@ -79,7 +79,7 @@ impl PublicationGuard {
         Self { verdict, first_poll: Some(first_poll), _watcher: tasks }
     }
 
-    /// Waits until the first poll has found no reason to end the relay; for ever if it has found one, or was waited for before.
+    /// Waits until the first poll has found no reason to end the relay. Never returns if it has found one, or was waited for before.
     pub(in crate::relay) async fn first_poll(&mut self) {
         let Some(poll) = &mut self.first_poll else { return future::pending().await };
         let is_in_order = poll.await.is_ok();

@@ -1,4 +1,4 @@
-//! The message in hand: the place of its event in the stream, and what was asked for because of it.
+//! The current message: the position of its event in the stream, and the answers that were requested for it.
 //!
 //! A message that lacks something is given again once that is there. Until then nothing of it is counted, so that every handling of it
 //! finds the same state.
@@ -21,7 +21,7 @@ pub(super) struct StreamEvent {
     pub(super) sent_before: bool,
 }
 
-/// Answers about the message in hand, until it is done.
+/// Answers about the current message, until it is done.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     /// Present values of its row.
@@ -49,7 +49,7 @@ impl<T: Transport> Feed<'_, T> {
         self.answers = Answers::default();
     }
 
-    /// Records that the registry has no id for the schema of the message in hand, which is given up then.
+    /// Records that the registry has no id for the schema of the current message, which is given up then.
     ///
     /// # Errors
     /// The same, unless this is about the row.

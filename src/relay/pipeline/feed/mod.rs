@@ -66,7 +66,7 @@ pub(in crate::relay) struct Feed<'p, T = Inlet> {
     earlier: SentEarlier,
     /// The relations that the stream has described.
     tables: Tables,
-    /// Answers about the message in hand.
+    /// Answers about the current message.
     answers: Answers,
     /// Converter of change events, if rows become change events.
     pub(in crate::relay) changes: Option<&'p ChangeEvents>,
