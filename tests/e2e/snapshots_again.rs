@@ -1,0 +1,116 @@
+//! `snapshot.mode=always` of change events with an existing slot: the rows of the tables come behind what the slot has.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::changes::{self, topic};
+use crate::support::kafka::kafka;
+use crate::support::outbox::Outbox;
+use crate::support::postgres::{postgres15, postgres18};
+use crate::support::relay::{Config, Relay, with};
+use crate::support::wait::DEADLINE;
+
+const TABLE: &str = "create table t (id int primary key, n int not null)";
+
+/// Returns a configuration whose publication can be changed.
+fn config(db: &Outbox, guarantee: &str) -> Config {
+    let settings = [
+        ("outboxd.delivery.guarantee", guarantee),
+        ("publication.autocreate.mode", "filtered"),
+        ("table.include.list", r"public\.t"),
+    ];
+    changes::config(db, &settings)
+}
+
+/// Runs the statements with the name of the publication for `$name`.
+fn execute(db: &Outbox, sql: &str) {
+    db.execute(&sql.replace("$name", db.name()));
+}
+
+/// Creates a slot that has sent one row, with two changes in it of which the publication has had the first only.
+fn with_gap(db: &Outbox, config: &Config) {
+    kafka().create_topic(&topic(db, "t"), 1, &[]);
+    let relay = Relay::start(config);
+    db.wait_until_streaming();
+    execute(db, "insert into t values (1, 1), (2, 1)");
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    execute(db, "update t set n = 2; delete from t where id = 2");
+    execute(db, "alter publication $name drop table t");
+    execute(db, "update t set n = 3");
+    execute(db, "alter publication $name add table t");
+}
+
+/// Returns key, operation and value of each record; null is a tombstone.
+fn sent(db: &Outbox) -> Vec<Value> {
+    let told = |key: &str, value: Option<&[u8]>| {
+        let key: Value = serde_json::from_str(key).unwrap();
+        let value: Value = value.map_or(Value::Null, |value| serde_json::from_slice(value).unwrap());
+        json!([key["id"], value["op"], value["after"]["n"]])
+    };
+    let records = kafka().records(&topic(db, "t"));
+    records.iter().map(|record| told(record.key(), record.value.as_deref())).collect()
+}
+
+/// *Invariant:* behind a snapshot comes no change that is older than it.
+#[test]
+fn the_last_record_of_a_row_is_its_last_state_also_behind_a_gap() {
+    for (server, guarantee) in
+        [(postgres15(), "at_least_once"), (postgres18(), "tail_dedupe"), (postgres18(), "exactly_once")]
+    {
+        let db = Outbox::create_bare(server, TABLE);
+        let config = config(&db, guarantee);
+        with_gap(&db, &config);
+        let relay = Relay::start(&with(config, &[("snapshot.mode", "always")]));
+        relay.wait_for_stderr("snapshot sent and acknowledged");
+        db.wait_until_streaming();
+        db.execute("update t set n = 4");
+        db.wait_until_confirmed();
+        assert_eq!(relay.stop(), 0);
+        let expected = [
+            json!([1, "c", 1]),
+            json!([2, "c", 1]),
+            json!([1, "u", 2]),
+            json!([2, "u", 2]),
+            json!([2, "d", null]),
+            json!([2, null, null]),
+            json!([1, "r", 3]),
+            json!([1, "u", 4]),
+        ];
+        assert_eq!(sent(&db), expected, "{guarantee}");
+    }
+}
+
+/// The stop holds until the rows are sent, and not only until something is sent.
+#[test]
+fn a_stop_holds_until_the_snapshot_is_sent() {
+    let db = Outbox::create_bare(postgres18(), TABLE);
+    let config = config(&db, "at_least_once");
+    kafka().create_topic(&topic(&db, "t"), 1, &[]);
+    let mut relay = Relay::start(&config);
+    db.wait_until_streaming();
+    execute(&db, "insert into t values (1, 1)");
+    db.wait_until_confirmed();
+    execute(&db, "alter publication $name set table t where (id < 0)");
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{}", relay.stderr());
+    execute(&db, "update t set n = 2");
+    execute(&db, "alter publication $name set table t");
+    execute(&db, "insert into t values (2, 1)");
+    let always = with(config.clone(), &[("snapshot.mode", "always")]);
+    let delayed = with(always.clone(), &[("snapshot.delay.ms", "3600000")]);
+    let mut relay = Relay::start(&delayed);
+    relay.wait_for_stderr("snapshot.delay.ms");
+    relay.kill();
+    let mut relay = Relay::start(&config);
+    assert_eq!(relay.wait_for_exit(Duration::from_secs(60)), 3, "{}", relay.stderr());
+    assert!(relay.stderr().contains("the last run ended because"), "{}", relay.stderr());
+    let relay = Relay::start(&always);
+    relay.wait_for_stderr("snapshot sent and acknowledged");
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0, "it is settled");
+    assert_eq!(sent(&db)[2..], [json!([1, "r", 2]), json!([2, "r", 1])]);
+}
