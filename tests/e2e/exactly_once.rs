@@ -219,8 +219,8 @@ fn a_slot_that_was_dropped_while_no_client_ran_is_not_created_again_in_silence()
     let anew = [("outboxd.exactly.once.state.topic", state.as_str()), setting(&fix, "snapshot.mode")];
     let relay = Relay::start(&with(config.clone(), &anew));
     db.wait_until_streaming();
-    assert_eq!(relay.stop(), 0);
     check(&db, kafka(), 100);
+    assert_eq!(relay.stop(), 0);
     db.query("SELECT pg_drop_replication_slot($1)", &[&db.name()]);
     let relay = Relay::start(&with(config, &[("slot.recovery", "snapshot")]));
     kafka().wait_for_count(&db.topic(Backlog::TYPE), 300);

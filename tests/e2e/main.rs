@@ -98,6 +98,7 @@ mod slot_holders;
 mod slot_recovery;
 mod slots;
 mod snapshots;
+mod snapshots_again;
 mod sources;
 mod standby;
 mod status_page;

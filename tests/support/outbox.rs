@@ -253,7 +253,8 @@ impl Outbox {
         });
     }
 
-    /// Waits until everything written so far is confirmed; the LSN that was waited for.
+    /// Waits until everything written so far is confirmed; the LSN that was waited for. A relay has to run: each test on
+    /// this server moves that LSN.
     #[track_caller]
     pub(crate) fn wait_until_confirmed(&self) -> Lsn {
         let target = self.current_wal_lsn();
@@ -261,11 +262,13 @@ impl Outbox {
         target
     }
 
-    /// Waits until the slot is confirmed up to `target`; what is confirmed then.
+    /// Waits until a client streams from the slot and it is confirmed up to `target`; what is confirmed then. Without the
+    /// client a test that waits for a relay that it has stopped would pass on a quiet machine.
     #[track_caller]
     pub(crate) fn wait_until_confirmed_to(&self, target: Lsn, within: Duration) -> Lsn {
         eventually_some(within, &format!("the slot is confirmed up to {target}"), || {
-            self.slot()?.confirmed_flush_lsn.filter(|&confirmed| confirmed >= target)
+            let slot = self.slot().filter(|slot| slot.active)?;
+            slot.confirmed_flush_lsn.filter(|&confirmed| confirmed >= target)
         })
     }
 

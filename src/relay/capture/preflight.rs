@@ -46,7 +46,7 @@ pub(crate) struct Preflight {
 }
 
 /// The captured tables.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Capture {
     /// Each captured table.
     pub tables: Vec<TableFacts>,

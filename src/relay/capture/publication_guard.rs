@@ -51,17 +51,20 @@ struct Watcher {
     status: Status,
     /// No poll of this session has found everything in order yet.
     is_new: bool,
+    /// A snapshot follows that settles what is suspected.
+    settles: bool,
     /// Notified once the first poll has ended.
     first_poll: Option<oneshot::Sender<()>>,
 }
 
 impl PublicationGuard {
-    /// Begins to watch, until it is dropped.
+    /// Begins to watch, until it is dropped. Suspicions of an earlier process are not reported if the snapshot that settles them follows.
     pub(in crate::relay) fn watch(
         parts: &Arc<RelayParts>,
         sql: &Arc<Sql>,
         capture: &Capture,
         status: &Status,
+        settles: bool,
     ) -> Self {
         let ((sender, verdict), (polled, first_poll)) = (oneshot::channel(), oneshot::channel());
         let mut tasks = JoinSet::new();
@@ -73,6 +76,7 @@ impl PublicationGuard {
             version_num: capture.version_num,
             status: status.clone(),
             is_new: true,
+            settles,
             first_poll: Some(polled),
         };
         tasks.spawn(async move { drop(sender.send(watcher.watch().await)) });
@@ -104,7 +108,9 @@ impl Watcher {
     async fn watch(mut self) -> Error {
         let mut newcomers = Newcomers::default();
         // Those of an earlier process, too.
-        self.captured.suspicions().into_iter().for_each(|warning| self.warn_again(warning));
+        if !self.settles {
+            self.captured.suspicions().into_iter().for_each(|warning| self.warn_again(warning));
+        }
         [CatalogLook::Publication, CatalogLook::NewTables]
             .into_iter()
             .for_each(|look| self.status.seen(look, Instant::now()));

@@ -9,7 +9,7 @@ use postgres_protocol::escape::escape_identifier;
 use tokio::time::sleep;
 
 use super::link::Link;
-use super::order::{Begun, CatchUp, CaughtUp, NeedsTables, Started, Tables, is_our_own};
+use super::order::{Begun, CatchUp, CaughtUp, DueSnapshot, NeedsTables, Started, Tables, is_our_own};
 use super::slot_start::{Made, Opening};
 use super::takeover::{self, keeping_alive};
 use crate::error::{Diagnose as _, chain};
@@ -29,7 +29,7 @@ use crate::relay::snapshot::{Snapshot, SnapshotProgressStore};
 use crate::relay::time::delay;
 use crate::replication::StartReplication;
 use crate::telemetry::{Component, Status};
-use crate::wal::{Lsn, Oid};
+use crate::wal::{Lsn, Oid, SystemId};
 
 /// Pause before a position that could not be read is read again.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
@@ -107,7 +107,7 @@ impl Opening<'_> {
         let options = &self.parts.postgres;
         let needs = match needs.found(options.snapshot.mode) {
             Tables::SnapshotOnly => {
-                self.snapshot(&preflight, &capture, None, None).await?;
+                self.snapshot(&preflight.sql, &preflight.system_id, &capture, None, None).await?;
                 return Ok(Opened::SnapshotOnly);
             }
             Tables::Publish(needs) => needs,
@@ -129,7 +129,7 @@ impl Opening<'_> {
         let needs = self.ensure_slot(needs, &mut preflight, &capture, made).await?;
         let slot = needs.found().slot;
         report(options, publication, slot, needs.found().is_unused && made.snapshot);
-        let position = self.position(&preflight, slot.confirmed_flush_lsn);
+        let mut position = self.position(&preflight, slot.confirmed_flush_lsn);
         let site = preflight.site();
         let timelines = takeover::history(self.parts, &mut preflight).await?;
         let stream = start(options, reads_messages(self.parts), preflight.connection, &preflight.sql).await?;
@@ -143,11 +143,21 @@ impl Opening<'_> {
         };
         let Started { mut found, catch_up } = started;
         let snapshots = self.snapshots_left(&mut found, &site.origin);
+        // On another timeline the WAL may end before what was remembered.
+        let snapshot_behind = (found.snapshot == DueSnapshot::Next)
+            .then(|| self.snapshot_behind.map_or(now.wal_end, |lsn| lsn.min(now.wal_end)));
+        // A stop of an earlier process holds until the rows are sent from the tables.
+        position.stopped = found
+            .position
+            .as_ref()
+            .filter(|_| snapshot_behind.is_some())
+            .and_then(|read| read.stopped.clone());
         let mut link = Link {
             stream,
             sql: preflight.sql,
             confirmed: now.confirmed,
             sent_snapshot: made.snapshot,
+            snapshot_behind,
             origin: site.origin,
             stored: found.stored,
             snapshots,
@@ -165,6 +175,9 @@ impl Opening<'_> {
         };
         if let Some(catch_up) = catch_up {
             self.catch_up(catch_up, &mut link, site.database).await?;
+        }
+        if found.snapshot == DueSnapshot::First {
+            self.snapshot_first(&mut link, found.position).await?;
         }
         Ok(Opened::Link(Box::new(link)))
     }
@@ -184,10 +197,25 @@ impl Opening<'_> {
         Ok(())
     }
 
+    /// Sends the rows of the tables while the stream waits, and stores that none is missing any more: not in a suspicion, and not because
+    /// of the stop of an earlier process, which is in the position that was read.
+    async fn snapshot_first(self, link: &mut Link, read: Option<Box<Position>>) -> Result<(), Error> {
+        let (sql, capture, origin) = (Arc::clone(&link.sql), link.capture.clone(), link.origin.clone());
+        let sending = pin!(self.snapshot(&sql, &origin.system_id, &capture, None, None));
+        keeping_alive(self.parts, link, sending).await??;
+        link.sent_snapshot = true;
+        self.captured.settle_suspicions();
+        let (Some(positions), Some(read)) = (self.positions, read) else { return Ok(()) };
+        let mut position = read.settled(self.captured.list_kept());
+        positions.begin(&mut position);
+        positions.write(&position).await
+    }
+
     /// Sends what is in the captured tables: as the slot's own snapshot shows it, or as it is now.
     pub(in crate::relay) async fn snapshot(
         self,
-        preflight: &Preflight,
+        sql: &Arc<Sql>,
+        system_id: &SystemId,
         capture: &Capture,
         slot: Option<&SnapshotSlot>,
         keeper: Option<&mut SnapshotProgressStore<'_>>,
@@ -196,9 +224,9 @@ impl Opening<'_> {
         let application = application(&self.parts.postgres);
         let at = slot.map_or(Lsn::ZERO, |slot| slot.consistent_point);
         let exported = slot.and_then(|slot| slot.snapshot.as_deref());
-        let batch = takeover::begin(self.parts, &preflight.system_id).await?;
+        let batch = takeover::begin(self.parts, system_id).await?;
         tracing::info!(lsn = %at, "snapshot begins");
-        let resolver = Resolver::new(self.parts, &preflight.sql, capture, self.status, self.metrics);
+        let resolver = Resolver::new(self.parts, sql, capture, self.status, self.metrics);
         let snapshot = Snapshot::new(resolver, at, batch);
         let site = snapshot::Site { tls: self.tls, application: &application, exported };
         let rows = snapshot.send(&capture.in_snapshot, &site, keeper).await?;

@@ -66,7 +66,8 @@ impl<'s, 'p> Session<'s, 'p> {
         tls: &'s TlsSetup,
     ) -> Self {
         core.positions.delay(Instant::now() + FIRST_POLL_MAX);
-        let publication = PublicationGuard::watch(parts, &link.sql, &link.capture, status);
+        let publication =
+            PublicationGuard::watch(parts, &link.sql, &link.capture, status, link.snapshot_behind.is_some());
         let promotion = PromotionGuard::watch(&link.sql, link.is_standby);
         let resolver = Resolver::new(parts, &link.sql, &link.capture, status, metrics);
         let offset = watch::Sender::new(None);
@@ -91,7 +92,7 @@ impl<'s, 'p> Session<'s, 'p> {
         }
     }
 
-    /// Streams until the target is another, then until everything is acknowledged and confirmed.
+    /// Streams until the target is another or a snapshot is due, then until everything is acknowledged and confirmed.
     ///
     /// # Errors
     /// When the stream breaks, or a row cannot be sent; or when rows are not in the stream, whatever else has ended it.
@@ -117,7 +118,7 @@ impl<'s, 'p> Session<'s, 'p> {
             if self.keeps.is_some() && self.core.has_stored_signal() {
                 self.keeps.take().map(|keeps| keeps.send(()).ok());
             }
-            let wanted = target.wanted();
+            let wanted = if self.has_caught_up() { Wanted::Drain } else { target.wanted() };
             if wanted == Wanted::Drain {
                 self.store_captured();
             }
@@ -140,6 +141,11 @@ impl<'s, 'p> Session<'s, 'p> {
                 then @ Then::Wait { .. } => self.wait(then, target, wanted).await?,
             };
         }
+    }
+
+    /// Returns whether the stream has come to where it ends for a snapshot.
+    fn has_caught_up(&self) -> bool {
+        self.link.snapshot_behind.is_some_and(|lsn| self.core.feedback.confirmed() >= lsn)
     }
 
     /// Drains after a failure: waits for records in flight and confirms what was acknowledged before the

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::order::{Found, NeedsSlot, NeedsStream, Preparation};
+use super::order::{DueSnapshot, Found, NeedsSlot, NeedsStream, Preparation};
 use super::slot_judge::{Asker, SlotJudge};
 use crate::error::chain;
 use crate::postgres::{Options, SlotFacts, SnapshotMode, Sql, TlsSetup};
@@ -41,6 +41,8 @@ pub(in crate::relay) struct Opening<'o> {
     pub(in crate::relay) saw_slot: bool,
     /// Result of an earlier session of this process; with it the start is over.
     pub(in crate::relay) known: Option<&'o Known>,
+    /// LSN that is confirmed before the snapshot that this process still owes.
+    pub(in crate::relay) snapshot_behind: Option<Lsn>,
     /// Every table that this process has captured.
     pub(in crate::relay) captured: &'o CapturedTables,
 }
@@ -80,13 +82,21 @@ impl<'o> Opening<'o> {
                 self.drop_aside(preflight).await;
                 Ok(found)
             }
-            Preparation::SnapshotAgain(found) => {
+            Preparation::SnapshotAgain(mut found) => {
                 self.warn_of_failover(facts);
-                self.snapshot(preflight, capture, None, None).await?;
-                made.snapshot = true;
-                self.captured.settle_suspicions();
-                self.warn_of_unsent(&found);
                 self.drop_aside(preflight).await;
+                found.snapshot = DueSnapshot::First;
+                Ok(found)
+            }
+            Preparation::CatchUp(mut found) => {
+                self.warn_of_failover(facts);
+                // What is published now is meant; what was not is in the snapshot, and a stop is stored until then.
+                self.captured.trust_publication();
+                tracing::info!(
+                    slot = %slot.name, from = %found.slot.confirmed_flush_lsn,
+                    "snapshot.mode=always: changes that are in the slot are sent first, then the rows of the tables"
+                );
+                found.snapshot = DueSnapshot::Next;
                 Ok(found)
             }
             Preparation::SnapshotBeside(found) => {
@@ -156,6 +166,7 @@ impl<'o> Opening<'o> {
     pub(in crate::relay) fn comparison(self) -> Comparison<'o> {
         Comparison {
             known: self.known,
+            snapshot_behind: self.snapshot_behind,
             saw_slot: self.saw_slot,
             ..Comparison::of_parts(self.parts, self.captured)
         }

@@ -120,7 +120,8 @@ impl Opening<'_> {
             }
         };
         let mut keeper = self.keeper(preflight, &temporary, position.clone(), unfinished);
-        let sent = self.snapshot(preflight, capture, Some(&temporary), keeper.as_mut()).await;
+        let Preflight { sql, system_id, .. } = &*preflight;
+        let sent = self.snapshot(sql, system_id, capture, Some(&temporary), keeper.as_mut()).await;
         if sent.is_err() && keeper.is_some_and(|keeper| keeper.is_made) {
             tracing::warn!(
                 slot = slot.aside(),

@@ -37,6 +37,10 @@ pub(in crate::relay) struct Comparison<'c> {
     pub(in crate::relay) trusts_slot: bool,
     /// Result of an earlier session of this process; with it the start is over.
     pub(in crate::relay) known: Option<&'c Known>,
+    /// LSN that this process confirms before it sends the snapshot of `snapshot.mode=always`, which is not sent yet.
+    pub(in crate::relay) snapshot_behind: Option<Lsn>,
+    /// True if rows are sent as change events.
+    pub(in crate::relay) has_changes: bool,
     /// True if this process has waited for the slot, which therefore existed.
     pub(in crate::relay) saw_slot: bool,
     /// Every table that this process has captured.
@@ -92,6 +96,8 @@ impl<'c> Comparison<'c> {
             accept: parts.relay.position.accept,
             trusts_slot: parts.relay.position.trusts_slot,
             known: None,
+            snapshot_behind: None,
+            has_changes: parts.route.changes().is_some(),
             saw_slot: false,
             captured,
         }
@@ -99,6 +105,21 @@ impl<'c> Comparison<'c> {
 }
 
 impl Comparison<'_> {
+    /// Returns whether a snapshot is sent although there is a slot, with the offset `stored` for it. After an earlier session of this
+    /// process none is, but for one that it still owes.
+    pub(in crate::relay) fn takes_again(&self, stored: Option<&SourceOffset>) -> bool {
+        self.snapshot_behind.is_some() || self.known.is_none() && self.mode.takes_again(stored)
+    }
+
+    /// Returns whether that snapshot waits for what the slot still has from before it. Behind the snapshot an older change would
+    /// replace a newer row, and nothing would follow it where the newer change is not in the stream.
+    pub(in crate::relay) fn catches_up_first(&self, confirmed: Lsn) -> bool {
+        match self.snapshot_behind {
+            Some(lsn) => confirmed < lsn,
+            None => self.has_changes && self.mode == SnapshotMode::Always,
+        }
+    }
+
     /// Refuses to make a slot that this process has used before.
     pub(in crate::relay) fn without_slot(&self) -> Result<(), Error> {
         match self.known.is_some_and(|known| !known.shared) {
@@ -107,11 +128,11 @@ impl Comparison<'_> {
         }
     }
 
-    /// Returns whether only the position can explain the slot: this process has not had it yet, another
-    /// outboxd may have had it since, or it is where this process has not been.
+    /// Returns whether the position must be read before the stream: this process has not had the slot yet, another
+    /// outboxd may have had it since, it is where this process has not been, or a snapshot comes first.
     pub(in crate::relay) fn needs_position(&self, slot: Option<Lsn>, origin: &Origin) -> bool {
         let is_passed_by = |known: &Known| slot.is_some_and(|slot| known.is_passed_by(slot, origin));
-        self.known.is_none_or(|known| known.shared || is_passed_by(known))
+        self.snapshot_behind.is_some() || self.known.is_none_or(|known| known.shared || is_passed_by(known))
     }
 
     /// Compares what is there with the position that is kept in Kafka.
@@ -199,8 +220,7 @@ impl Comparison<'_> {
         let Some((position, stopped)) = position.and_then(|kept| Some((kept, kept.stopped.as_ref()?))) else {
             return Ok(None);
         };
-        // A later session of this process sends no snapshot.
-        let sends_rows = self.mode == SnapshotMode::Always && self.known.is_none();
+        let sends_rows = self.mode == SnapshotMode::Always && self.takes_again(found.stored);
         if !self.is_of(position, found.origin, found.database) || sends_rows {
             return Ok(None);
         }

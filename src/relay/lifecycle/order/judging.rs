@@ -76,6 +76,20 @@ pub(in crate::relay) struct Found {
     pub(in crate::relay) is_unused: bool,
     /// Progress of an interrupted snapshot.
     pub(in crate::relay) unfinished: Option<Unfinished>,
+    /// The position that was read, if it is one of this slot.
+    pub(in crate::relay) position: Option<Box<Position>>,
+    pub(in crate::relay) snapshot: DueSnapshot,
+}
+
+/// Snapshot that a start sends although there is a slot. The slot is held meanwhile: what another instance sends from it would come
+/// before older rows of the snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::relay) enum DueSnapshot {
+    None,
+    /// Once the stream has started, and before its first message.
+    First,
+    /// By the next start of this process, which comes once the stream has reached the end of the WAL.
+    Next,
 }
 
 /// Question for another instance that sends the snapshot before its slot exists.
@@ -166,12 +180,12 @@ impl Judging {
 }
 
 impl Judged {
-    /// Returns the part that decides the step of the start. After an earlier session of this process no snapshot comes first.
+    /// Returns the part that decides the step of the start.
     pub(in crate::relay) fn judgement(&self, comparison: &Comparison<'_>) -> Judgement {
         match self {
             Self::Usable(found) => Judgement::Usable {
                 is_unused: found.is_unused,
-                takes_again: comparison.known.is_none() && comparison.mode.takes_again(found.stored.as_ref()),
+                takes_again: comparison.takes_again(found.stored.as_ref()),
             },
             Self::Missing { .. } => Judgement::Missing,
         }
@@ -189,6 +203,8 @@ impl Found {
             is_where_left: !slot.created,
             is_unused: slot.created,
             unfinished: None,
+            position: None,
+            snapshot: DueSnapshot::None,
         }
     }
 }
@@ -364,6 +380,7 @@ impl Place {
         if let Some(position) = position.filter(|_| self.found.is_where_left) {
             self.found.unfinished = comparison.unfinished(position, &site.origin, site.database);
             self.found.snapshots = comparison.snapshots(position, &site.origin, site.database);
+            self.found.position = Some(Box::new(position.clone()));
         }
         if self.found.stored.is_some() || !grounds.recognises_unused() {
             return self.concluded(false);

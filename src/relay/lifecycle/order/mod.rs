@@ -22,7 +22,7 @@ pub(in crate::relay) use between::{
 pub(in crate::relay) use ending::{AfterStream, Beginning, Ended, Settling};
 #[cfg(test)]
 pub(in crate::relay) use judging::PositionQuestion;
-pub(in crate::relay) use judging::{Found, Grounds, Judged, Judgement, Judging};
+pub(in crate::relay) use judging::{DueSnapshot, Found, Grounds, Judged, Judgement, Judging};
 pub(in crate::relay) use preparation::Preparation;
 pub(crate) use preparation::StartStep;
 pub(in crate::relay) use start::{

@@ -54,6 +54,8 @@ pub(in crate::relay) enum Preparation {
     Continue(Box<Found>),
     SnapshotBeside(Box<Found>),
     SnapshotAgain(Box<Found>),
+    /// Continue up to where the WAL ends now, and then send the rows of the tables.
+    CatchUp(Box<Found>),
     Create {
         is_accepted: bool,
     },
@@ -81,7 +83,12 @@ impl Preparation {
             (StartStep::Recover, Err(error)) => Ok(Self::Recover(error)),
             (_, Err(error)) => Err(error),
             (StartStep::SnapshotBeside, Ok(Judged::Usable(found))) => Ok(Self::SnapshotBeside(found)),
-            (StartStep::SnapshotAgain, Ok(Judged::Usable(found))) => Ok(Self::SnapshotAgain(found)),
+            (StartStep::SnapshotAgain, Ok(Judged::Usable(found))) => {
+                match comparison.catches_up_first(found.slot.confirmed_flush_lsn) {
+                    true => Ok(Self::CatchUp(found)),
+                    false => Ok(Self::SnapshotAgain(found)),
+                }
+            }
             (_, Ok(Judged::Usable(found))) => Ok(Self::Continue(found)),
             (StartStep::Create, Ok(Judged::Missing { is_accepted, .. })) => Ok(Self::Create { is_accepted }),
             (_, Ok(Judged::Missing { unfinished, is_accepted })) => {

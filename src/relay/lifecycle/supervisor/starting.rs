@@ -105,8 +105,19 @@ impl Relay {
             let captured = &memory.captured;
             let (offsets, positions) = (places.offsets, places.positions.as_ref());
             let (known, saw_slot) = (known.as_ref(), memory.saw_slot);
-            let opening =
-                Opening { parts, tls, status, metrics, offsets, positions, saw_slot, known, captured };
+            let snapshot_behind = memory.snapshot_behind;
+            let opening = Opening {
+                parts,
+                tls,
+                status,
+                metrics,
+                offsets,
+                positions,
+                saw_slot,
+                known,
+                snapshot_behind,
+                captured,
+            };
             let outcome = tokio::select! {
                 biased;
                 // 1: a stop or a pause does not wait for the start.
@@ -124,6 +135,7 @@ impl Relay {
                 Ok(Opened::SnapshotOnly) => return Ok(Attempt::SnapshotOnly),
                 Ok(Opened::Link(link)) => {
                     memory.reached_primary = true;
+                    memory.snapshot_behind = link.snapshot_behind;
                     self.report_assumptions(&link, memory);
                     return Ok(Attempt::Link(link));
                 }

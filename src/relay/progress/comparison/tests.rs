@@ -32,6 +32,8 @@ fn compare<R>(shared: bool, accept: Option<u64>, ask: impl FnOnce(Comparison<'_>
         accept: accept.map(Lsn::new),
         trusts_slot: false,
         known: Some(&known),
+        snapshot_behind: None,
+        has_changes: true,
         saw_slot: false,
         captured: &CapturedTables::default(),
     })
@@ -114,5 +116,29 @@ fn a_slot_beyond_what_this_process_knows_is_refused_unless_another_outboxd_has_m
             (said, expected) => said.is_none() && expected.is_none(),
         };
         assert!(is_as_expected, "{slot} {timeline} {position:?}: {said:?}, expected {expected:?}");
+    }
+}
+
+#[test]
+fn the_snapshot_of_every_start_waits_for_what_the_slot_has_and_is_sent_once() {
+    let (always, changes) = (SnapshotMode::Always, true);
+    // Mode, whether rows are change events, what the process has read before, and what is confirmed before the snapshot; whether one is
+    // sent, and whether it waits for more than 20.
+    let cases = [
+        (always, changes, false, None, (true, true)),
+        (always, changes, true, Some(30), (true, true)),
+        (always, changes, true, Some(20), (true, false)),
+        (always, changes, true, None, (false, true)),
+        (always, !changes, false, None, (true, false)),
+        (SnapshotMode::Initial, changes, false, None, (false, false)),
+    ];
+    for (mode, has_changes, is_later, behind, expected) in cases {
+        let decided = compare(false, None, |comparison| {
+            let known = comparison.known.filter(|_| is_later);
+            let snapshot_behind = behind.map(Lsn::new);
+            let comparison = Comparison { mode, has_changes, known, snapshot_behind, ..comparison };
+            (comparison.takes_again(None), comparison.catches_up_first(Lsn::new(20)))
+        });
+        assert_eq!(decided, expected, "{mode:?} {has_changes} {is_later} {behind:?}");
     }
 }

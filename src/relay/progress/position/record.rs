@@ -148,6 +148,11 @@ impl Position {
         Self { stopped: Some(Stopped { problem, fix }), ..self }
     }
 
+    /// Returns it once the rows of the tables are sent, so that none is missing any more.
+    pub(in crate::relay) fn settled(self, tables: Vec<CapturedTable>) -> Self {
+        Self { stopped: None, tables, ..self }
+    }
+
     /// Returns it as given up: a slot will be created that is not compared with it. It has no LSN of the old
     /// one.
     pub(in crate::relay) fn given_up(self) -> Self {

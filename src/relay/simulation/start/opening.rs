@@ -296,6 +296,8 @@ impl<'p> Process<'p> {
             accept: self.accept,
             trusts_slot: false,
             known,
+            snapshot_behind: None,
+            has_changes: false,
             saw_slot: self.memory.saw_slot,
             captured,
         }
