@@ -8,7 +8,7 @@ use super::handler::Handler;
 use super::work::Context;
 use crate::core::PartitionId;
 use crate::kafka::{InboxContext, Partitions};
-use crate::postgres::{self, Connection, Tenancy};
+use crate::postgres::{self, Connection, End};
 
 /// Error of reading the offset that is committed to Kafka.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,8 @@ pub(super) enum CommittedError {
 pub(super) enum Stored {
     All,
     Nothing,
-    /// All but those with these indexes: their partitions were taken in another incarnation of the database.
+    /// All but those with these indexes: their partitions were taken in another incarnation of the database, or in a newer state of its
+    /// tables.
     ElsewhereTaken(Vec<usize>),
 }
 
@@ -66,7 +67,7 @@ impl<H: Handler> Context<H> {
     pub(super) async fn store_offsets(
         &self,
         connection: Option<Connection>,
-        ends: &[(Tenancy, i64)],
+        ends: &[End],
     ) -> (Stored, Option<Connection>) {
         let stored = async {
             let connection = self.connection(connection).await?;

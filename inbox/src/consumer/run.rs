@@ -4,7 +4,7 @@ mod commits;
 mod taking;
 mod watch;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -67,6 +67,10 @@ pub(super) struct Loop<H, C: InboxContext> {
     is_checking: bool,
     /// Offset up to which each partition has ended, as PostgreSQL has stored it.
     stored: HashMap<PartitionId, i64>,
+    /// Partitions for which Kafka has accepted an offset since they were assigned.
+    accepted: HashSet<PartitionId>,
+    /// Partitions of a topic that was created again. They are read from the beginning when they are taken again.
+    recreated: HashSet<PartitionId>,
     /// Incarnation of the database in which each partition was last taken.
     incarnations: HashMap<PartitionId, Arc<str>>,
     /// Partitions to take; `taking` counts those in progress.
@@ -95,6 +99,8 @@ enum Ended {
     Commit(Vec<Commit>, bool, Option<Connection>),
     /// Partitions that were taken in another incarnation of the database.
     Moved(Vec<Tenure>, Option<Connection>),
+    /// Partitions for which the group has no offset any more.
+    Recreated(Vec<PartitionId>, Option<Connection>),
     GiveBack(Option<Connection>),
     /// Partitions that another session has taken.
     Check(Vec<Tenure>, Option<Connection>),
@@ -126,6 +132,8 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             is_committing: false,
             is_checking: false,
             stored: HashMap::new(),
+            accepted: HashSet::new(),
+            recreated: HashSet::new(),
             incarnations: HashMap::new(),
             to_take: VecDeque::new(),
             taking: 0,
@@ -352,6 +360,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 self.stored.extend(stored.iter().map(|commit| (commit.partition.clone(), commit.end)));
                 self.set_ends();
                 if is_accepted {
+                    self.accepted.extend(stored.iter().map(|commit| commit.partition.clone()));
                     self.core.committed(Instant::now(), &stored);
                 }
                 return None;
@@ -360,6 +369,12 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 self.keep(connection);
                 self.is_committing = false;
                 self.take_moved(moved);
+                return None;
+            }
+            Ended::Recreated(gone, connection) => {
+                self.keep(connection);
+                self.is_committing = false;
+                self.take_recreated(gone);
                 return None;
             }
             Ended::GiveBack(connection) => {
@@ -397,6 +412,8 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                     self.positions.remove(&id);
                     self.stored.remove(&id);
                     self.incarnations.remove(&id);
+                    self.accepted.remove(&id);
+                    self.recreated.remove(&id);
                     self.to_take.retain(|tenure| tenure.partition != id);
                     self.turn(Input::Revoked(id));
                 }

@@ -22,8 +22,6 @@ pub(crate) struct Tenure {
     pub(crate) partition: PartitionId,
     /// Number from a counter of this consumer, unique across its partitions.
     pub(crate) number: u64,
-    /// First tenure since the partition was assigned.
-    pub(crate) is_first: bool,
 }
 
 /// Offset to commit for a partition.

@@ -9,7 +9,7 @@ use crate::consumer::offsets::Stored;
 use crate::consumer::telemetry::Operation;
 use crate::core::{Input, PartitionId, Tenure};
 use crate::kafka::InboxContext;
-use crate::postgres::Tenancy;
+use crate::postgres::End;
 
 impl<H: Handler, C: InboxContext> Loop<H, C> {
     /// Starts a commit unless one is running: commits must not overtake each other. Invariant: an offset is committed to
@@ -22,6 +22,8 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         }
         self.is_committing = true;
         let (tenures, ends) = self.held_ends(commits.iter().map(|commit| (&commit.partition, commit.end)));
+        let to_commit = commits.iter().map(|commit| &commit.partition);
+        let accepted = to_commit.filter(|id| self.accepted.contains(*id)).cloned().collect::<Vec<_>>();
         let (committer, context, connection) =
             (self.kafka.committer(), Arc::clone(&self.context), self.idle.pop());
         self.tasks.spawn(async move {
@@ -36,36 +38,52 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             }
             let telemetry = context.telemetry.clone();
             let committed = tokio::task::spawn_blocking(move || {
+                let gone = committer.without_offset(&accepted);
+                if !gone.is_empty() {
+                    return Err(gone);
+                }
                 let began = Instant::now();
                 let is_accepted =
                     committer.commit(commits.iter().map(|commit| (&commit.partition, commit.end)));
                 telemetry.asked(Operation::Commit, None, began.elapsed(), is_accepted);
-                (commits, is_accepted)
+                Ok((commits, is_accepted))
             });
-            let (commits, is_accepted) = committed.await.unwrap_or_default();
-            Ended::Commit(commits, is_accepted, connection)
+            match committed.await.unwrap_or_else(|_| Ok(Default::default())) {
+                Ok((commits, is_accepted)) => Ended::Commit(commits, is_accepted, connection),
+                Err(gone) => Ended::Recreated(gone, connection),
+            }
         });
     }
 
     /// Returns these ends with the tenures and tenancies of their partitions. Partitions that are not held are skipped.
-    fn held_ends<'i>(
-        &self,
-        ends: impl Iterator<Item = (&'i PartitionId, i64)>,
-    ) -> (Vec<Tenure>, Vec<(Tenancy, i64)>) {
+    fn held_ends<'i>(&self, ends: impl Iterator<Item = (&'i PartitionId, i64)>) -> (Vec<Tenure>, Vec<End>) {
         let held = |id: &PartitionId| self.tenancies.iter().find(|(tenure, _)| tenure.partition == *id);
-        let ends = ends.filter_map(|(id, end)| {
+        let ends = ends.filter_map(|(id, next_offset)| {
             let (tenure, tenancy) = held(id)?;
-            Some((tenure.clone(), (tenancy.clone(), end)))
+            let (tenancy, last_stored) = (tenancy.clone(), self.stored.get(id).copied());
+            Some((tenure.clone(), End { tenancy, next_offset, last_stored }))
         });
         ends.unzip()
     }
 
-    /// Takes partitions again that were taken in another incarnation of the database.
-    pub(super) fn take_moved(&mut self, moved: Vec<Tenure>) {
-        for tenure in moved {
-            self.stored.remove(&tenure.partition);
-            self.turn(Input::Moved(tenure));
+    /// Takes partitions again whose topic was deleted and created again, and reads them from the beginning.
+    pub(super) fn take_recreated(&mut self, gone: Vec<PartitionId>) {
+        for id in gone {
+            tracing::warn!(
+                topic = &*id.topic,
+                partition = id.partition,
+                "the offset of the consumer group is gone: the topic was deleted and created again. Reading it from the beginning"
+            );
+            self.accepted.remove(&id);
+            let tenure = self.tenancies.keys().find(|tenure| tenure.partition == id).cloned();
+            self.recreated.insert(id);
+            tenure.into_iter().for_each(|tenure| self.turn(Input::Moved(tenure)));
         }
+    }
+
+    /// Takes partitions again that were taken in another incarnation of the database, or in a newer state of its tables.
+    pub(super) fn take_moved(&mut self, moved: Vec<Tenure>) {
+        moved.into_iter().for_each(|tenure| self.turn(Input::Moved(tenure)));
     }
 
     /// Sets the offsets that the Kafka consumer commits when a partition is revoked: those that PostgreSQL has stored.

@@ -27,21 +27,29 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         self.taking += 1;
         let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
         let (partitions, group) = (self.kafka.partitions(), self.kafka.group().map(str::to_owned));
+        // Unknown until the partition has been taken once since it was assigned.
         let known = self.incarnations.get(&tenure.partition).cloned();
+        let last_stored = self.stored.get(&tenure.partition).copied();
+        let is_recreated = self.recreated.contains(&tenure.partition);
         let first_read = self.core.first_read(&tenure.partition);
         self.tasks.spawn(async move {
             let id = &tenure.partition;
             let (taken, connection) =
                 context.take(connection, id, partitions.clone(), group.as_deref()).await;
             let stored = taken.as_ref().and_then(|taken| taken.next_offset);
-            let is_moved =
+            let is_first = known.is_none();
+            let is_elsewhere =
                 taken.as_ref().zip(known).is_some_and(|(taken, known)| taken.incarnation() != &*known);
-            let rewind_to = if is_moved {
+            // Rows of a backup can be put back into the tables of a running server.
+            let is_behind = stored.zip(last_stored).is_some_and(|(stored, last)| stored < last);
+            let rewind_to = if is_recreated {
+                Ok(Some(0))
+            } else if is_elsewhere || is_behind {
                 let rewind_to = stored.or(first_read);
                 Context::<H>::warn_moved(id, rewind_to);
                 Ok(rewind_to)
             } else {
-                context.rewind_to(id, stored.filter(|_| tenure.is_first), partitions).await
+                context.rewind_to(id, stored.filter(|_| is_first), partitions).await
             };
             match rewind_to {
                 Ok(rewind_to) => Ended::Take(tenure, taken.map(Box::new), rewind_to, connection),
@@ -62,12 +70,16 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
     ) -> Input {
         self.taking = self.taking.saturating_sub(1);
         self.take_next();
+        // What was revoked meanwhile must leave nothing behind for the next assignment.
+        let taken = taken.filter(|_| self.core.is_current(&tenure));
         let Some(taken) = taken else { return Input::NotTaken { tenure } };
         if let Some(offset) = rewind_to {
             if !self.kafka.seek(&tenure.partition, offset) {
                 return Input::NotTaken { tenure };
             }
             self.positions.remove(&tenure.partition);
+            self.stored.remove(&tenure.partition);
+            self.recreated.remove(&tenure.partition);
             self.kafka.resume(&tenure.partition);
         }
         self.incarnations.insert(tenure.partition.clone(), Arc::from(taken.incarnation()));
