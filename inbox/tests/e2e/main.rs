@@ -31,6 +31,7 @@ mod doubt;
 mod errors;
 mod faults;
 mod harness;
+mod headers;
 mod identity;
 mod ledger;
 mod named;
