@@ -137,6 +137,11 @@ impl Connection {
         Ok(is_held)
     }
 
+    /// Rolls back after a statement that failed.
+    pub(crate) async fn roll_back_own(&self) -> Result<(), Error> {
+        self.batch("ROLLBACK").await.map_err(Error::of("roll back"))
+    }
+
     async fn commit_own(&self, doing: &'static str) -> Result<Written, Error> {
         self.batch("COMMIT").await.map_err(Error::of(doing))?;
         Ok(Written::Yes)
