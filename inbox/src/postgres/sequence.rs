@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::future::join;
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
-use super::error::{DriverError, Error};
+use super::error::{COMMIT, DriverError, Error};
 use super::parking::header_columns;
 use super::session::{Parameter, Query, Row};
 use super::statements::{
     ADVANCE, ALIVE_NUMBER, DEAD_NUMBER, DEAD_NUMBERS, ENTER_ONLY, Mark, NEXT_NUMBERS, PARK_NUMBER,
-    PASS_NUMBER, ROLL_BACK,
+    PASS_NUMBER, ROLL_BACK, TAKE_BACK,
 };
 use super::tenancy::Tenancy;
 use crate::core::sequence::{Advance, Known, Plan};
@@ -76,8 +77,22 @@ impl Connection {
         Ok(Some(Known { next, first, dead }))
     }
 
-    /// Writes the numbers as planned. `room` is the maximum number of parked events.
+    /// Writes the numbers as planned, after the handlers. `room` is the maximum number of parked events.
     pub(crate) async fn write_numbers(
+        &self,
+        tenancy: &Tenancy,
+        plan: &Plan,
+        events: &[(&Arc<Event>, i64)],
+        room: usize,
+    ) -> Result<Numbered, Error> {
+        // In this order, and with tokio-postgres in one round trip.
+        let (taken_back, numbered) =
+            join(self.batch(TAKE_BACK), self.write_plan(tenancy, plan, events, room)).await;
+        taken_back.map_err(Error::of(COMMIT))?;
+        numbered
+    }
+
+    async fn write_plan(
         &self,
         tenancy: &Tenancy,
         plan: &Plan,

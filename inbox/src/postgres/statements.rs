@@ -308,6 +308,10 @@ const SHUT_SESSION: &str = "SET default_transaction_read_only TO on; COMMIT AND 
 /// Undoes [`SHUT_SESSION`], as a part of a transaction.
 const OPEN_SESSION: &str = "RESET default_transaction_read_only";
 
+/// Ends the settings of a handler that would apply to the statements of the inbox: its role and its search_path, which name other tables.
+/// Constraints that wait for the end of the transaction are checked before, as the handler has set it.
+pub(super) const TAKE_BACK: &str = "SET CONSTRAINTS ALL IMMEDIATE; RESET ROLE; RESET search_path";
+
 /// Closes the fence.
 pub(super) const CLOSE_FENCE: &str = "CLOSE outboxd_inbox";
 
@@ -374,7 +378,7 @@ pub(super) fn commit(partition: i32, mark: Mark) -> String {
             end(partition, offset)
         ),
     };
-    format!("{CLOSE_FENCE}; {end}{OPEN_SESSION}; COMMIT")
+    format!("{CLOSE_FENCE}; {TAKE_BACK}; {end}{OPEN_SESSION}; COMMIT")
 }
 
 /// Undoes the transaction of an effect. A setting counts from the next transaction on, so it is changed in one of its own.

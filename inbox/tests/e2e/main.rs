@@ -49,6 +49,7 @@ mod retry_topics;
 mod running;
 mod saga;
 mod sequence;
+mod settings;
 mod shop;
 mod support;
 mod with_sqlx;
