@@ -56,4 +56,4 @@ pub(crate) use way::{Change, Comparable};
 pub const SCHEMA: &str = include_str!("schema.sql");
 
 /// Version of the inbox's tables.
-pub const VERSION: i32 = 4;
+pub const VERSION: i32 = 5;

@@ -94,12 +94,13 @@ impl Connection {
             LaneName::Partition => (None, None),
             LaneName::Offset(offset) => (None, Some(*offset)),
         };
-        let (doing, consumer) = ("read a parked event", &*tenancy.consumer);
-        let which: [Parameter<'_>; 4] = [
+        let (doing, consumer, topic) = ("read a parked event", &*tenancy.consumer, &*tenancy.topic);
+        let which: [Parameter<'_>; 5] = [
             (&tenancy.partition, Type::INT4),
             (&key, Type::BYTEA),
             (&offset, Type::INT8),
             (&consumer, Type::TEXT),
+            (&topic, Type::TEXT),
         ];
         let row = self.query(LOAD, &which).await.map_err(Error::of(doing))?.pop();
         row.map_or(Ok(Loaded::Nothing), |row| loaded(&row, partition)).map_err(Error::of(doing))

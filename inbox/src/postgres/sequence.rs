@@ -52,9 +52,15 @@ impl Connection {
         let numbers: Vec<i64> = events.iter().map(|(_, number)| *number).collect();
         let consumer = &*tenancy.consumer;
         let held: [Parameter<'_>; 2] = [(&tenancy.partition, Type::INT4), (&tenancy.epoch, Type::INT8)];
-        let of: [Parameter<'_>; 2] = [(&consumer, Type::TEXT), (&keys, Type::BYTEA_ARRAY)];
-        let with_numbers: [Parameter<'_>; 3] =
-            [(&consumer, Type::TEXT), (&keys, Type::BYTEA_ARRAY), (&numbers, Type::INT8_ARRAY)];
+        let topic = &*tenancy.topic;
+        let of: [Parameter<'_>; 3] =
+            [(&consumer, Type::TEXT), (&keys, Type::BYTEA_ARRAY), (&topic, Type::TEXT)];
+        let with_numbers: [Parameter<'_>; 4] = [
+            (&consumer, Type::TEXT),
+            (&keys, Type::BYTEA_ARRAY),
+            (&numbers, Type::INT8_ARRAY),
+            (&topic, Type::TEXT),
+        ];
         let queries: [Query<'_>; 3] =
             [(ENTER_ONLY, &held), (NEXT_NUMBERS, &of), (DEAD_NUMBERS, &with_numbers)];
         let answers = self.begin_and_queries(begin, queries).await;
@@ -100,16 +106,17 @@ impl Connection {
         room: usize,
     ) -> Result<Numbered, Error> {
         let doing = "write the numbers of keys";
-        let consumer = &*tenancy.consumer;
+        let (consumer, topic) = (&*tenancy.consumer, &*tenancy.topic);
         let mut numbered = Numbered::Written;
         for (key, Advance { before, next, first }) in &plan.advance {
-            let parameters: [Parameter<'_>; 6] = [
+            let parameters: [Parameter<'_>; 7] = [
                 (&consumer, Type::TEXT),
                 (key, Type::BYTEA),
                 (next, Type::INT8),
                 (before, Type::INT8),
                 (&tenancy.partition, Type::INT4),
                 (first, Type::INT8),
+                (&topic, Type::TEXT),
             ];
             let rows = self.query(ADVANCE, &parameters).await.map_err(Error::of(doing))?;
             let Some(row) = rows.first() else { return Ok(Numbered::Raced) };
@@ -118,8 +125,8 @@ impl Connection {
             }
         }
         for (key, number) in &plan.again {
-            let parameters: [Parameter<'_>; 3] =
-                [(&consumer, Type::TEXT), (key, Type::BYTEA), (number, Type::INT8)];
+            let parameters: [Parameter<'_>; 4] =
+                [(&consumer, Type::TEXT), (key, Type::BYTEA), (number, Type::INT8), (&topic, Type::TEXT)];
             self.query(ALIVE_NUMBER, &parameters).await.map_err(Error::of(doing))?;
         }
         for (index, expected) in &plan.gaps {
@@ -179,9 +186,9 @@ impl Connection {
         DeadNumber { number, was_waited_for }: DeadNumber,
     ) -> Result<(), Error> {
         let doing = "pass over the number of a dead letter";
-        let consumer = &*tenancy.consumer;
-        let parameters: [Parameter<'_>; 3] =
-            [(&consumer, Type::TEXT), (&key, Type::BYTEA), (&number, Type::INT8)];
+        let (consumer, topic) = (&*tenancy.consumer, &*tenancy.topic);
+        let parameters: [Parameter<'_>; 4] =
+            [(&consumer, Type::TEXT), (&key, Type::BYTEA), (&number, Type::INT8), (&topic, Type::TEXT)];
         self.query(DEAD_NUMBER, &parameters).await.map_err(Error::of(doing))?;
         if was_waited_for {
             self.query(PASS_NUMBER, &parameters).await.map_err(Error::of(doing))?;

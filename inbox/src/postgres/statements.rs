@@ -175,13 +175,13 @@ pub(super) const BEGUN: &str = "SELECT \"offset\", begun FROM inbox_attempt WHER
 pub(super) const PARKED: &str = "SELECT parked.key, \"offset\", \
      CASE WHEN number IS NOT NULL AND (next IS NULL OR number > next) THEN NULL ELSE greatest(extract(epoch FROM not_before - now()), 0)::float8 END \
      FROM inbox_parked AS parked JOIN inbox_partition AS held ON held.id = partition_id \
-     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = held.consumer AND sequence.key = parked.key \
+     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = held.consumer AND sequence.topic = held.topic AND sequence.key = parked.key \
      WHERE partition_id = $1 ORDER BY \"offset\"";
 
 /// Reads the first parked event that waits for no number, of a key, or with an offset.
 pub(super) const LOAD: &str = "SELECT \"offset\", timestamp_ms, parked.key, value, header_names, header_values, attempts, is_dead, \
      extract(epoch FROM not_before - now())::float8, begun FROM inbox_parked AS parked \
-     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = $4 AND sequence.key = parked.key \
+     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = $4 AND sequence.topic = $5 AND sequence.key = parked.key \
      WHERE partition_id = $1 AND ($2::bytea IS NULL OR parked.key = $2) AND ($3::bigint IS NULL OR \"offset\" = $3) \
      AND (number IS NULL OR number <= next) ORDER BY \"offset\" LIMIT 1";
 
@@ -207,32 +207,32 @@ pub(super) const PARK_NUMBER: &str = "INSERT INTO inbox_parked (partition_id, \"
 
 /// Reads the next numbers of keys.
 pub(super) const NEXT_NUMBERS: &str =
-    "SELECT key, next, first FROM inbox_sequence WHERE consumer = $1 AND key = ANY($2)";
+    "SELECT key, next, first FROM inbox_sequence WHERE consumer = $1 AND topic = $3 AND key = ANY($2)";
 
 /// Reads the dead letters of keys that have one of these numbers, or a number that has not been reached yet.
 pub(super) const DEAD_NUMBERS: &str = "SELECT dead.key, dead.number FROM inbox_sequence_dead AS dead \
-     LEFT JOIN inbox_sequence AS sequence USING (consumer, key) \
-     WHERE consumer = $1 AND key = ANY($2) AND (dead.number = ANY($3) OR dead.number >= sequence.next)";
+     LEFT JOIN inbox_sequence AS sequence USING (consumer, topic, key) \
+     WHERE consumer = $1 AND topic = $4 AND key = ANY($2) AND (dead.number = ANY($3) OR dead.number >= sequence.next)";
 
 /// Sets a key's next number, and returns whether a parked event waits for it. Returns no row if another consumer has advanced the key.
-pub(super) const ADVANCE: &str = "INSERT INTO inbox_sequence AS known (consumer, key, next, first) VALUES ($1, $2, $3, $6) \
-     ON CONFLICT (consumer, key) DO UPDATE SET next = excluded.next WHERE known.next = $4 \
+pub(super) const ADVANCE: &str = "INSERT INTO inbox_sequence AS known (consumer, topic, key, next, first) VALUES ($1, $7, $2, $3, $6) \
+     ON CONFLICT (consumer, topic, key) DO UPDATE SET next = excluded.next WHERE known.next = $4 \
      RETURNING EXISTS (SELECT FROM inbox_parked WHERE partition_id = $5 AND key = $2 AND number <= $3)";
 
 /// Stores that a number has become a dead letter.
-pub(super) const DEAD_NUMBER: &str =
-    "INSERT INTO inbox_sequence_dead (consumer, key, number) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+pub(super) const DEAD_NUMBER: &str = "INSERT INTO inbox_sequence_dead (consumer, topic, key, number) VALUES ($1, $4, $2, $3) ON CONFLICT DO NOTHING";
 
 /// Skips the number of a dead letter if it is the next one, with the numbers directly after it that are dead letters already.
-pub(super) const PASS_NUMBER: &str = "WITH dead AS (SELECT number FROM inbox_sequence_dead WHERE consumer = $1 AND key = $2 AND number > $3::bigint), \
+pub(super) const PASS_NUMBER: &str = "WITH dead AS (SELECT number FROM inbox_sequence_dead \
+         WHERE consumer = $1 AND topic = $4 AND key = $2 AND number > $3::bigint), \
      after AS (SELECT min(number) AS next FROM (SELECT $3::bigint + 1 AS number UNION ALL SELECT number + 1 FROM dead) AS candidate \
          WHERE NOT EXISTS (SELECT FROM dead WHERE dead.number = candidate.number))\
- INSERT INTO inbox_sequence AS known (consumer, key, next, first) SELECT $1, $2, after.next, $3 FROM after \
-     ON CONFLICT (consumer, key) DO UPDATE SET next = excluded.next WHERE known.next = $3::bigint";
+ INSERT INTO inbox_sequence AS known (consumer, topic, key, next, first) SELECT $1, $4, $2, after.next, $3 FROM after \
+     ON CONFLICT (consumer, topic, key) DO UPDATE SET next = excluded.next WHERE known.next = $3::bigint";
 
 /// Deletes the number of a dead letter that has arrived again and is handled.
 pub(super) const ALIVE_NUMBER: &str =
-    "DELETE FROM inbox_sequence_dead WHERE consumer = $1 AND key = $2 AND number = $3";
+    "DELETE FROM inbox_sequence_dead WHERE consumer = $1 AND topic = $4 AND key = $2 AND number = $3";
 
 /// Deletes a parked event.
 pub(super) const UNPARK: &str = "DELETE FROM inbox_parked WHERE partition_id = $1 AND \"offset\" = $2";

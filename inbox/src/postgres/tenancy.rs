@@ -27,6 +27,8 @@ pub(crate) struct Tenancy {
     pub(super) partition: i32,
     pub(super) epoch: i64,
     pub(super) consumer: Arc<str>,
+    /// Topic of the partition. The numbers of a key are counted in each topic.
+    pub(super) topic: Arc<str>,
     /// Data by which positions are comparable; `None` if repeats cannot be recognized by position.
     pub(crate) comparable: Option<Comparable>,
     /// True if the consumer remembers ids without a source, from a version that had none.
@@ -229,6 +231,7 @@ async fn take_over(
         partition,
         epoch,
         consumer: Arc::clone(consumer),
+        topic: Arc::clone(&id.topic),
         comparable,
         has_unscoped,
         marked_until: Arc::new(AtomicI64::new(0)),

@@ -29,7 +29,7 @@ fn the_session_of_the_docs_is_what_is_seen() {
     let (partition, _) = service.take("ledger");
     service.park(partition, 40, "9", "5f1e0a77", "number = 6");
     service.db.execute(
-        "UPDATE inbox_partition SET next_offset = 131; INSERT INTO inbox_sequence VALUES ('ledger', '9', 5, 1); \
+        "UPDATE inbox_partition SET next_offset = 131; INSERT INTO inbox_sequence VALUES ('ledger', 'orders', '9', 5, 1); \
          INSERT INTO inbox_message (consumer, source, message_id) VALUES ('payments', 'orders', 'e4c1b9d2')",
     );
     let names = [("postgresql://shop@db/shop", service.url.clone())];
