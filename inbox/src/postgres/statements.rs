@@ -196,6 +196,22 @@ pub(super) const PARK: &str = "INSERT INTO inbox_parked (partition_id, \"offset\
      not_before = excluded.not_before, is_dead = excluded.is_dead, begun = excluded.begun \
      WHERE excluded.error IS NOT NULL AND excluded.attempts >= inbox_parked.attempts OR excluded.is_dead";
 
+/// Reads up to when those parked events were parked that have one of these offsets and another timestamp or key: they are records of a
+/// topic that was deleted and created again since. NULL if there is none.
+pub(super) const PARKED_BEFORE: &str = "SELECT max(parked.parked_at)::text FROM inbox_parked AS parked \
+     JOIN unnest($2::bigint[], $3::bigint[], $4::bytea[]) AS event (\"offset\", timestamp_ms, key) ON event.\"offset\" = parked.\"offset\" \
+     WHERE parked.partition_id = $1 \
+     AND (parked.timestamp_ms, parked.key) IS DISTINCT FROM (event.timestamp_ms, event.key)";
+
+/// Moves the events that were parked until $2 to negative offsets, in their order: no record of the new topic has these, and they come
+/// first.
+pub(super) const MOVE_BEFORE: &str = "UPDATE inbox_parked SET \"offset\" = \"offset\" - ( \
+     SELECT greatest(max(\"offset\"), 0) + 1 - least(min(\"offset\"), 0) FROM inbox_parked WHERE partition_id = $1) \
+     WHERE partition_id = $1 AND parked_at <= $2::text::timestamptz";
+
+/// Takes the partition from its consumer, which takes it again and reads the parked events.
+pub(super) const TAKE_AWAY: &str = "UPDATE inbox_partition SET epoch = epoch + 1 WHERE id = $1";
+
 /// Parks an event until the numbers before its own have arrived, unless the limit is reached. Returns the number of events of its key that
 /// were already parked.
 pub(super) const PARK_NUMBER: &str = "INSERT INTO inbox_parked (partition_id, \"offset\", timestamp_ms, key, value, \
@@ -203,6 +219,7 @@ pub(super) const PARK_NUMBER: &str = "INSERT INTO inbox_parked (partition_id, \"
      SELECT $1::int, $2::bigint, $3::bigint, $4::bytea, $5::bytea, $6::bytea[], $7::bytea[], 0, now(), $8::bigint \
      WHERE (SELECT count(*) FROM inbox_parked WHERE partition_id = $1) < $9::bigint \
      ON CONFLICT (partition_id, \"offset\") DO UPDATE SET number = excluded.number \
+     WHERE (inbox_parked.timestamp_ms, inbox_parked.key) IS NOT DISTINCT FROM (excluded.timestamp_ms, excluded.key) \
      RETURNING (SELECT count(*) FROM inbox_parked WHERE partition_id = $1 AND key = $4)";
 
 /// Reads the next numbers of keys.
@@ -236,6 +253,10 @@ pub(super) const ALIVE_NUMBER: &str =
 
 /// Deletes a parked event.
 pub(super) const UNPARK: &str = "DELETE FROM inbox_parked WHERE partition_id = $1 AND \"offset\" = $2";
+
+/// Deletes a parked event, unless it is another record with this offset.
+pub(super) const UNPARK_SAME: &str = "DELETE FROM inbox_parked WHERE partition_id = $1 AND \"offset\" = $2 \
+     AND (timestamp_ms, key) IS NOT DISTINCT FROM ($3::bigint, $4::bytea)";
 
 /// Reads the parked events of a key, in order, and locks them.
 pub(super) const PARKED_OF_KEY: &str = "SELECT parked.partition_id, parked.\"offset\", parked.is_dead, held.topic, held.partition, \
