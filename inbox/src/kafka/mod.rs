@@ -5,6 +5,7 @@ mod context;
 mod dead_letters;
 mod error;
 mod partitions;
+mod producer;
 mod reader;
 mod retention;
 
