@@ -178,6 +178,10 @@ impl Service {
                 }
                 remedy
             }
+            7 if said.contains("slot.recovery=snapshot") => {
+                self.resent = true;
+                vec![("slot.recovery", "snapshot".to_owned())]
+            }
             3 | 7 if said.contains("snapshot.mode=always") => {
                 self.resent = true;
                 vec![("snapshot.mode", "always".to_owned())]

@@ -144,7 +144,8 @@ impl Trial<'_> {
             Service { resent: true, .. } => Some(Need::State),
             _ => None,
         };
-        let moments = Moments { most, gap_resent: service.gap.is_resent, ..self.moments.clone() };
+        let moments =
+            Moments { most, gap_resent: service.gap.is_resent || service.resent, ..self.moments.clone() };
         let (seen, strange) = evidence::seen(&self.world.kafka, &service.name);
         let changes = evidence::changes(&self.site.db, draw, &moments, service.role);
         let is_outbox = service.role == Role::Migrated;
