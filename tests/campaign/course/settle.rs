@@ -155,14 +155,16 @@ impl Trial<'_> {
         verdict
     }
 
-    /// Waits until everything works again: each service streams, or waits for the operator.
+    /// Waits until everything works again: each service streams, and has sent the snapshot that it was started for, or waits for the
+    /// operator.
     pub(crate) fn recover(&mut self, after: &str) {
         let began = Instant::now();
         loop {
             let mut streams = true;
             for service in &mut self.services {
                 service.look_after(&self.world.kafka);
-                streams &= service.given_up.is_some() || is_streaming(&self.site, &service.name);
+                streams &= service.given_up.is_some()
+                    || is_streaming(&self.site, &service.name) && !service.owes_snapshot();
             }
             if streams {
                 return;
