@@ -56,6 +56,9 @@ fn change(op: &str, id: i64, n: i64) -> (String, i64, i64) {
 fn run(db: &Outbox, config: &Config, sql: &str) -> String {
     let relay = Relay::start(config);
     db.wait_until_streaming();
+    if config["snapshot.mode"] == "always" {
+        relay.wait_for_stderr("snapshot sent and acknowledged");
+    }
     db.execute(sql);
     db.wait_until_confirmed();
     let said = relay.stderr();

@@ -204,6 +204,12 @@ impl Opening<'_> {
         let sending = pin!(self.snapshot(&sql, &origin.system_id, &capture, None, None));
         keeping_alive(self.parts, link, sending).await??;
         link.sent_snapshot = true;
+        if !self.captured.suspicions().is_empty() || read.as_ref().is_some_and(|read| read.stopped.is_some())
+        {
+            tracing::info!(
+                "rows that may have been missing in the stream are sent: snapshot.mode=always is not needed any more"
+            );
+        }
         self.captured.settle_suspicions();
         let (Some(positions), Some(read)) = (self.positions, read) else { return Ok(()) };
         let mut position = read.settled(self.captured.list_kept());

@@ -31,7 +31,7 @@ impl Site {
             if on(Feature::GuaranteeChanged) { number + 1 + usize::from(draw.window == 50) } else { number };
         let (dead, window) = (self.db.topic("dead"), draw.window.to_string());
         let filter = format!("value.after == null || value.after.grp != {FILTERED}");
-        let groups: [(bool, &[(&str, &str)]); 10] = [
+        let groups: [(bool, &[(&str, &str)]); 11] = [
             (
                 true,
                 &[
@@ -39,6 +39,7 @@ impl Site {
                     ("outboxd.inflight.records.max", &window),
                 ],
             ),
+            (self.recovers(), &[("slot.recovery", "snapshot")]),
             (on(Feature::SkippedUpdates), &[("skipped.operations", "u")]),
             (on(Feature::SkippedDeletes), &[("skipped.operations", "d")]),
             (on(Feature::SkippedUpdates) && on(Feature::SkippedDeletes), &[("skipped.operations", "u,d")]),
@@ -84,6 +85,11 @@ impl Site {
             config = with(chained(config, "unwrap", false), &settings);
         }
         config
+    }
+
+    /// Returns whether a lost slot is created again by the relay itself, and not by an operator who reads its message.
+    fn recovers(&self) -> bool {
+        self.draw.has(Feature::SlotDropped) && self.draw.window == 50
     }
 
     /// Returns the configuration of the second service, which has no features but the shape.
@@ -136,7 +142,11 @@ impl Site {
 
     /// Adds the settings of an outbox, of tables, or of both.
     fn shaped(&self, config: Config, name: &str, tables: &[&str]) -> Config {
-        let mode = if self.draw.has(Feature::InitialSnapshot) { "initial" } else { "no_data" };
+        let mode = match () {
+            () if self.draw.has(Feature::AlwaysSnapshot) => "always",
+            () if self.draw.has(Feature::InitialSnapshot) => "initial",
+            () => "no_data",
+        };
         let config = with(config, &[("snapshot.mode", mode)]);
         if self.draw.shape == Feature::Outbox {
             return config;

@@ -13,5 +13,6 @@ mod poller;
 pub(crate) mod service;
 mod settle;
 pub(crate) mod setup;
+mod slot;
 pub(crate) mod trial;
 pub(crate) mod world;

@@ -146,6 +146,17 @@ BEGIN
     END IF;
 END $$;
 
+-- What is committed before its end is before the gap.
+CREATE PROCEDURE begin_slot_gap() LANGUAGE plpgsql AS $$
+DECLARE
+    p places;
+BEGIN
+    FOR p IN SELECT * FROM places WHERE rel IS NOT NULL AND place <> 'polled' ORDER BY base LOOP
+        PERFORM lock_place(p.place);
+        INSERT INTO gaps (place, publish) VALUES (p.place, '');
+    END LOOP;
+END $$;
+
 CREATE PROCEDURE end_gap(publication text, of_place text) LANGUAGE plpgsql AS $$
 DECLARE
     p places;

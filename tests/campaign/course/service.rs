@@ -18,6 +18,8 @@ const REMEDIES_MAX: usize = 6;
 const ALARM: &str = "may have been unlogged";
 /// The publication was changed and changed back.
 pub(crate) const SUSPICION: &str = "while outboxd did not run";
+/// The operator takes `snapshot.mode=always` away again when the log has this.
+const SNAPSHOT_SENT: &str = "snapshot sent and acknowledged";
 const ACCEPT: &str = "outboxd.position.accept=";
 const ENOUGH: (&str, &str) = ("max.message.bytes", "1048576");
 
@@ -104,6 +106,11 @@ impl Service {
         self.replace(Relay::start(&config));
     }
 
+    /// Returns whether the snapshot that this start has asked for is not sent yet: it comes behind the changes in the slot.
+    pub(crate) fn owes_snapshot(&self) -> bool {
+        self.once.contains_key("snapshot.mode") && !self.relay.stderr().contains(SNAPSHOT_SENT)
+    }
+
     /// Puts another process in the place of one that has ended, and returns that.
     fn replace(&mut self, relay: Relay) -> Relay {
         let before = std::mem::replace(&mut self.relay, relay);
@@ -178,6 +185,10 @@ impl Service {
                 }
                 remedy
             }
+            7 if said.contains("slot.recovery=snapshot") => {
+                self.resent = true;
+                vec![("slot.recovery", "snapshot".to_owned())]
+            }
             3 | 7 if said.contains("snapshot.mode=always") => {
                 self.resent = true;
                 vec![("snapshot.mode", "always".to_owned())]
@@ -189,7 +200,7 @@ impl Service {
             6 if !self.small.is_empty() => {
                 self.raise_limits(kafka);
                 // The snapshot that a remedy has asked for is not complete.
-                if !self.relay.stderr().contains("\"to\":\"streaming\"") {
+                if self.owes_snapshot() || !self.relay.stderr().contains("\"to\":\"streaming\"") {
                     let config = self.once.clone();
                     return self.start_once(&config);
                 }

@@ -144,7 +144,8 @@ impl Trial<'_> {
             Service { resent: true, .. } => Some(Need::State),
             _ => None,
         };
-        let moments = Moments { most, gap_resent: service.gap.is_resent, ..self.moments.clone() };
+        let moments =
+            Moments { most, gap_resent: service.gap.is_resent || service.resent, ..self.moments.clone() };
         let (seen, strange) = evidence::seen(&self.world.kafka, &service.name);
         let changes = evidence::changes(&self.site.db, draw, &moments, service.role);
         let is_outbox = service.role == Role::Migrated;
@@ -154,14 +155,16 @@ impl Trial<'_> {
         verdict
     }
 
-    /// Waits until everything works again: each service streams, or waits for the operator.
+    /// Waits until everything works again: each service streams, and has sent the snapshot that it was started for, or waits for the
+    /// operator.
     pub(crate) fn recover(&mut self, after: &str) {
         let began = Instant::now();
         loop {
             let mut streams = true;
             for service in &mut self.services {
                 service.look_after(&self.world.kafka);
-                streams &= service.given_up.is_some() || is_streaming(&self.site, &service.name);
+                streams &= service.given_up.is_some()
+                    || is_streaming(&self.site, &service.name) && !service.owes_snapshot();
             }
             if streams {
                 return;

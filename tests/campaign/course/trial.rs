@@ -132,6 +132,10 @@ impl<'t> Trial<'t> {
         if is_gap && self.planted != Some(Planted::GapUnreported) {
             self.wait_until_watched();
         }
+        let loses_slot = operation.flatten() == Some(Feature::SlotDropped);
+        if loses_slot {
+            self.begin_slot_gap();
+        }
         let is_change = operation == Some(None);
         // A second instance has the configuration of the first one.
         if is_change && matches!(fault, Some(Fault::TakenOver | Fault::Replaced)) {
@@ -146,6 +150,7 @@ impl<'t> Trial<'t> {
             Some(Some(Feature::CleanupCommand)) => command = Some(clean_up(&self.config())),
             Some(Some(Feature::Credentials)) => self.change_credentials(),
             Some(Some(feature)) if feature.is_gap() => self.make_gap(),
+            Some(Some(Feature::SlotDropped)) => self.drop_slot(),
             Some(Some(feature)) => {
                 carry_out(feature, &self.site.db);
                 self.moments.snapshot |= feature.is_signalled();
@@ -160,6 +165,9 @@ impl<'t> Trial<'t> {
         }
         if is_gap {
             self.close_gap(fault);
+        }
+        if loses_slot {
+            self.end_slot_gap();
         }
         if let Some((mut command, _folder)) = command {
             self.note(&format!("cleanup: exit {}", command.wait_for_exit(DEADLINE)));

@@ -32,7 +32,9 @@ pub(crate) struct Moments {
 /// Returns the committed changes of the tables that a service captures. Only the first service has features.
 pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, role: Role) -> Vec<Change> {
     let sql = "SELECT place, row, n, effect, digest, (extract(epoch FROM at) * 1000000)::bigint,
-                      EXISTS (SELECT FROM gaps WHERE gaps.place = journal.place AND at BETWEEN began AND ended)
+                      EXISTS (SELECT FROM gaps WHERE gaps.place = journal.place AND at BETWEEN began AND ended),
+                      place = 'outbox' AND EXISTS (SELECT FROM outbox WHERE aggregateid = row::text
+                                                   AND (payload::jsonb->>'n')::bigint = n)
                FROM journal WHERE (place = 'polled') = $1 ORDER BY seq";
     let rows = db.query(sql, &[&(role == Role::Migrated)]);
     let is_second = role != Role::First;
@@ -52,12 +54,13 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, role: Role) -
         let (number, at): (i64, i64) = (row.get(1), row.get(5));
         let has = |feature: Feature| !is_second && draw.has(feature);
         let is_early = at < moments.streaming;
-        let is_read = draw.has(Feature::InitialSnapshot) && !(place == "c" && has(Feature::ListGrows))
+        let is_snapshot_first = draw.has(Feature::InitialSnapshot) || draw.has(Feature::AlwaysSnapshot);
+        let is_read = is_snapshot_first && !(place == "c" && has(Feature::ListGrows))
             // It may come to a table when that has been truncated.
             || !is_second && moments.snapshot && (place == "a" || place == "b" && !draw.has(Feature::Truncated))
                 && !(has(Feature::SkippedDeletes) && gone.contains(&number));
         let is_explained = effect == "t"
-            || is_early && !(is_read && at_start[&number])
+            || is_early && (!(is_read && at_start[&number]) || gone_in_gap.contains(&number))
             || has(Feature::Filter) && place != "outbox" && number % 8 == FILTERED
             || has(Feature::SkippedUpdates) && effect == "u"
             || has(Feature::SkippedDeletes) && effect == "d"
@@ -69,6 +72,8 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, role: Role) -
             _ => Effect::Gone,
         };
         let is_in_gap = role == Role::First && row.get(6);
+        // An event whose row is there can be read, whatever has become of the slot.
+        let is_kept = row.get(7);
         let need = match effect {
             // A poller sends what is written before.
             _ if role == Role::Migrated => Need::Record,
@@ -77,12 +82,14 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, role: Role) -
             {
                 Need::State
             }
+            Effect::Event if is_in_gap && moments.gap_resent && !is_explained && is_kept => Need::Record,
             _ if is_in_gap => Need::Nothing,
             _ if is_explained => Need::Nothing,
             Effect::Written | Effect::Gone if is_early => Need::State,
             _ => Need::Record,
         };
-        let need = moments.most.map_or(need, |most| need.min(most));
+        let most = moments.most.filter(|most| *most < Need::State || !is_kept);
+        let need = most.map_or(need, |most| need.min(most));
         Change { row: (place, number), n: row.get(2), effect, digest: row.get(4), need }
     };
     rows.iter().map(change).collect()

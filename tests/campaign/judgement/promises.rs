@@ -8,7 +8,7 @@ use crate::plan::feature::{Fault, Feature};
 pub(crate) fn allowances(draw: &Draw, service: &Service) -> Allowances {
     let is_second = service.role != Role::First;
     let has = |feature: Feature| draw.has(feature);
-    let is_resent = service.resent || service.gap.is_resent;
+    let is_resent = service.resent || service.gap.is_resent || has(Feature::AlwaysSnapshot);
     let moved = [
         // A snapshot reads a table that was swapped by its new name.
         ("b", has(Feature::KeyColumns) || has(Feature::NewPrimaryKey) || has(Feature::Swapped) && is_resent),
@@ -23,12 +23,13 @@ pub(crate) fn allowances(draw: &Draw, service: &Service) -> Allowances {
     let is_transactional =
         draw.guarantee == Feature::ExactlyOnce && !has(Feature::GuaranteeChanged) && !is_second;
     // Rows are written into the room of rows that were deleted, and a snapshot reads them in the table's order.
-    let reads_in_table_order = has(Feature::InitialSnapshot)
+    let reads_in_table_order = (has(Feature::InitialSnapshot) || has(Feature::AlwaysSnapshot))
         && service.role != Role::Migrated
         && (has(Feature::Cleanup) || has(Feature::CleanupCommand));
     Allowances {
         repeats: match service.role {
-            Role::First => is_resent || repeats(draw),
+            // Rows of an outbox come again without a mark.
+            Role::First => is_resent && draw.shape != Feature::Tables || repeats(draw),
             Role::Second => true,
             Role::Migrated => draw.guarantee != Feature::ExactlyOnce,
         },
@@ -40,7 +41,9 @@ pub(crate) fn allowances(draw: &Draw, service: &Service) -> Allowances {
             .collect(),
         replayed: has(Feature::Replayed) && !is_second,
         // Without track_commit_timestamp a move sends rows in the order in which their transactions began to write.
-        reread: is_resent || has(Feature::Moved) && !is_second || reads_in_table_order,
+        reread: is_resent && draw.shape != Feature::Tables
+            || has(Feature::Moved) && !is_second
+            || reads_in_table_order,
         late_records: draw.faults.contains(&Fault::Replaced) && !is_transactional && !is_second,
     }
 }
@@ -81,6 +84,7 @@ pub(crate) fn explains(draw: &Draw, service: &Service, stop: &Stop) -> bool {
         3 if service.gap.is_begun && stop.reason.contains("publication") => true,
         _ if service.role == Role::Migrated => matches!(stop.code, 1 | 4 | 5),
         6 => draw.has(Feature::TooLarge),
+        7 => draw.has(Feature::SlotDropped) && service.role == Role::First,
         3 => draw.has(Feature::ListGrows) || draw.features.iter().any(|feature| feature.is_operation()),
         // Reported as complaints.
         1 | 4 | 5 => true,

@@ -27,6 +27,8 @@ pub(crate) enum Feature {
     Cleanup,
     CleanupCommand,
     InitialSnapshot,
+    /// `snapshot.mode=always`: each start sends the rows of the tables.
+    AlwaysSnapshot,
     IncrementalSnapshot,
     BlockingSnapshot,
     /// An incremental snapshot that signals pause and resume.
@@ -43,6 +45,8 @@ pub(crate) enum Feature {
     GapResent,
     /// The same, and the operator accepts the reported position.
     GapAccepted,
+    /// Somebody drops the slot. The relay, or the operator, lets all rows of the tables be sent (`slot.recovery=snapshot`).
+    SlotDropped,
     /// The password of PostgreSQL changes, and a restart reads it from another source.
     Credentials,
     Created,
@@ -83,7 +87,7 @@ use Feature::*;
 pub(crate) const GUARANTEES: [Feature; 3] = [AtLeastOnce, TailDedupe, ExactlyOnce];
 pub(crate) const SHAPES: [Feature; 3] = [Outbox, Tables, Both];
 /// Everything that a run may have besides a guarantee and a shape.
-pub(crate) const OTHERS: [Feature; 38] = [
+pub(crate) const OTHERS: [Feature; 40] = [
     GuaranteeChanged,
     ListGrows,
     ListShrinks,
@@ -100,6 +104,7 @@ pub(crate) const OTHERS: [Feature; 38] = [
     Cleanup,
     CleanupCommand,
     InitialSnapshot,
+    AlwaysSnapshot,
     IncrementalSnapshot,
     BlockingSnapshot,
     SnapshotPaused,
@@ -110,6 +115,7 @@ pub(crate) const OTHERS: [Feature; 38] = [
     Migrated,
     GapResent,
     GapAccepted,
+    SlotDropped,
     Credentials,
     Created,
     ColumnAdded,
@@ -143,6 +149,7 @@ impl Feature {
     /// Returns whether it is a feature of captured tables, and has no meaning for an outbox alone.
     pub(crate) fn is_of_tables(self) -> bool {
         self.is_of_configuration() && !matches!(self, GuaranteeChanged | Heartbeat | DeadLetters)
+            || self == AlwaysSnapshot
             || self.is_operation()
             || self.is_signalled()
     }
@@ -162,7 +169,7 @@ impl Feature {
         self.is_operation()
             || self.is_signalled()
             || self.is_gap()
-            || matches!(self, CleanupCommand | Migrated | Credentials)
+            || matches!(self, CleanupCommand | Migrated | SlotDropped | Credentials)
     }
 
     /// Returns whether it needs an outbox.
@@ -213,6 +220,9 @@ impl Feature {
                 || matches!(a, Cleanup | CleanupCommand | Moved) && (b == Both || b.is_of_tables())
                 || a.is_signalled() && b.is_signalled()
                 || a.is_gap() && b.is_gap()
+                // Each start would settle the gap.
+                || a == AlwaysSnapshot && (b == InitialSnapshot || b.is_gap())
+                || a == SlotDropped && (b == Moved || b.is_gap())
         };
         self != other && !excludes(self, other) && !excludes(other, self)
     }
