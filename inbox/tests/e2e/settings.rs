@@ -36,10 +36,10 @@ fn check_all_are_applied(shop: &Shop<'_>, running: Running) {
     assert_eq!((shop.applied_count(), shop.dead_ids()), (20, Vec::<String>::new()));
 }
 
-/// The events of this transaction fail once, and are then handled from the table.
+/// Fails at the first attempt of some events, which are then handled from the table.
 fn fails_once(event: &Delivery) -> Result<(), Failure> {
     if event.attempt() == 1 && event.id().ends_with('3') {
-        Err("the first attempt")?
+        Err("the first attempt")?;
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ fn a_deferred_constraint_is_checked_with_the_settings_of_its_handler() {
     check_all_are_applied(&shop, Running::start(&shop, connector, |inbox| inbox, handler));
 }
 
-/// Invariant: an event waits in the table whatever its error says, in a database of any encoding.
+/// Invariant: an event waits in the table whatever its error contains, in a database of any encoding.
 #[test]
 fn an_error_that_the_encoding_of_the_database_lacks_is_stored_without_it() {
     let shop = Shop::open(postgres18(), kafka());
@@ -127,6 +127,7 @@ fn an_error_that_the_encoding_of_the_database_lacks_is_stored_without_it() {
     let connector = Connector::new(shop.url().parse().unwrap(), NoTls);
     let retry = Retry::new([]).park([Duration::from_secs(600)]);
     let running = Running::start(&shop, connector, |inbox| inbox.retry(retry), handler);
+    shop.wait_for_applied(20 - 5 - 2);
     // The events 3 and 13 wait, and the later ones of their keys.
     eventually_eq(DEADLINE, &(20 - 5 - 2, 5 + 2), || (shop.applied_count(), shop.parked_count()));
     running.stop();
