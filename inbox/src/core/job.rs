@@ -56,8 +56,10 @@ pub(crate) struct Job {
 /// Result of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The transaction was committed, or the events were done before.
+    /// The handler was called and the transaction committed.
     Done,
+    /// No handler was called: the events were done before, or they wait in the table for earlier ones.
+    Repeated,
     /// As [`Outcome::Done`], and events in the table have waited for this one.
     Closed,
     /// The handler failed.

@@ -283,7 +283,9 @@ impl Core {
         }
         let Some(partition) = partition else { return };
         match outcome {
-            Outcome::Done => begun.lanes.iter().for_each(|(name, count)| partition.end(name, *count)),
+            Outcome::Done | Outcome::Repeated => {
+                begun.lanes.iter().for_each(|(name, count)| partition.end(name, *count));
+            }
             Outcome::Closed => begun.lanes.iter().for_each(|(name, count)| {
                 partition.look_into_table(name);
                 partition.end(name, *count);
