@@ -84,6 +84,7 @@ mod publications;
 mod refused_rows;
 mod refused_topics;
 mod restored;
+mod rewritten_meanwhile;
 mod rewritten_tables;
 mod scale_out;
 mod secrets;
