@@ -232,7 +232,11 @@ impl Comparison<'_> {
             tracing::warn!(slot = %self.slot.name, because = stopped.problem,
                            "outboxd.position.accept: rows that were not in the stream are not searched for");
             self.captured.trust_publication();
-            return Ok(Some(Beginning::Accepted));
+            // The slot is where it was left, and so are the snapshots that signals have asked for.
+            return Ok(Some(match found.at {
+                Some(_) => Beginning::GoesOn,
+                None => Beginning::Accepted,
+            }));
         }
         let hint = sends_rows.then_some(PARTIAL_SNAPSHOT_FIX);
         Err(stopped.error(acceptable, hint).into())
