@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::identity::CapturedTable;
+use crate::error::in_commands;
 use crate::wal::{Lsn, Oid};
 
 /// Reason to suspect that rows of a captured table are missing in the stream. It is stored with the position, until a snapshot has sent
@@ -52,10 +53,10 @@ impl Suspicion {
     }
 
     fn fix(lsn: Lsn) -> String {
-        format!(
+        in_commands(format!(
             "To see whether rows are missing: outboxd verify -c FILE; to send all rows that are there: start once with -X \
              snapshot.mode=always; if no row is missing: start once with -X outboxd.position.accept={lsn}"
-        )
+        ))
     }
 }
 
