@@ -27,6 +27,9 @@ pub(in crate::relay) enum SuspicionCause {
     CreatedAgain,
     /// The publication was changed and changed back while no outboxd ran.
     Unpublished,
+    /// One that a newer version of outboxd has stored: it must not be forgotten.
+    #[serde(other)]
+    Other,
 }
 
 impl Suspicion {
@@ -47,6 +50,9 @@ impl Suspicion {
             SuspicionCause::Unpublished => {
                 "was taken out of the publication and added again, or the publication was changed and changed back, while outboxd did \
                  not run: rows that were written meanwhile may not be in the stream"
+            }
+            SuspicionCause::Other => {
+                "was changed, as a newer version of outboxd has found: rows that were written meanwhile may not be in the stream"
             }
         };
         format!("table {table} {what}. {}", Self::fix(*lsn))
