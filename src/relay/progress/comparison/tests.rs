@@ -34,6 +34,7 @@ fn compare<R>(shared: bool, accept: Option<u64>, ask: impl FnOnce(Comparison<'_>
         known: Some(&known),
         snapshot_behind: None,
         has_changes: true,
+        has_whole_snapshots: true,
         saw_slot: false,
         captured: &CapturedTables::default(),
     })

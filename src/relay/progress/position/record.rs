@@ -97,7 +97,8 @@ struct Versioned {
 impl Stopped {
     /// Returns the error that refuses each start until then; `acceptable` is the value of
     /// `outboxd.position.accept` with which one continues.
-    pub(in crate::relay) fn error(&self, acceptable: Option<Lsn>) -> postgres::Error {
+    /// `hint` comes first: why the last start was refused although it was meant to send the rows.
+    pub(in crate::relay) fn error(&self, acceptable: Option<Lsn>, hint: Option<&str>) -> postgres::Error {
         let without = acceptable
             .map(|lsn| {
                 format!("; to continue without them, start once with -X outboxd.position.accept={lsn}")
@@ -105,7 +106,12 @@ impl Stopped {
             .unwrap_or_default();
         postgres::Error::Unpublished {
             problem: format!("the last run ended because {}", self.problem),
-            fix: format!("{}{without}", self.fix),
+            fix: match hint {
+                Some(hint) => {
+                    format!("the snapshot leaves rows out: {hint} -X snapshot.mode=always{without}")
+                }
+                None => format!("{}{without}", self.fix),
+            },
         }
     }
 }
