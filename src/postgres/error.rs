@@ -378,8 +378,8 @@ pub(super) const NO_PUBLICATION_FIX: &str = "the rows written since are not in t
                                               be: create the publication again, move the slot past them \
                                               with SELECT end_lsn FROM pg_replication_slot_advance('…', \
                                               pg_current_wal_lsn()), start once with -X \
-                                              outboxd.position.accept=END_LSN, then send what is missing \
-                                              from the table";
+                                              outboxd.position.accept=END_LSN -X snapshot.mode=always, \
+                                              which sends all rows of the table";
 
 pub(super) fn server_error(refusal: &tokio_postgres::error::DbError) -> ServerError {
     ServerError {

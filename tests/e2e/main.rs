@@ -119,5 +119,6 @@ mod unpublished_meanwhile;
 mod unseen_rows;
 mod unusual_rows;
 mod unwritten;
+mod upgrades;
 mod verify;
 mod wire_faults;

@@ -292,6 +292,35 @@ mod tests {
         assert_eq!(Position::parse(fewer.as_bytes()).unwrap().committed_at(), None);
     }
 
+    /// Values as builds of outboxd have written them: nothing of them is lost.
+    #[test]
+    fn recorded_positions_are_read_whole() {
+        let recorded = include_str!("../../../../tests/cases/stored.tsv").lines();
+        let positions: Vec<_> = recorded.filter(|line| line.starts_with("position\t")).collect();
+        assert!(positions.len() > 1);
+        for line in positions {
+            let value = line.rsplit('\t').next().unwrap();
+            let position = Position::parse(value.as_bytes()).unwrap();
+            assert_eq!(String::from_utf8(position.to_json().unwrap()).unwrap(), value);
+        }
+    }
+
+    /// What a newer version has found is repeated after a rollback.
+    #[test]
+    fn a_suspicion_with_an_unknown_cause_is_kept() {
+        let suspected = WRITTEN.replace(
+            r#""name":"outbox_p1"}"#,
+            r#""name":"outbox_p1","suspicion":{"cause":"of_tomorrow","lsn":"0/10","more":1}}"#,
+        );
+        let position = Position::parse(suspected.as_bytes()).unwrap();
+        let again = Position::parse(&position.to_json().unwrap()).unwrap();
+        let warning = again.tables[0].warning().unwrap();
+        assert!(
+            warning.contains("a newer version") && warning.contains("outboxd.position.accept=0/10"),
+            "{warning}"
+        );
+    }
+
     #[test]
     fn what_is_not_ours_is_refused() {
         let cases = [
