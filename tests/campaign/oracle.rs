@@ -103,8 +103,8 @@ impl<'h> History<'h> {
             return;
         }
         self.order(record, repeated || is_replay, allowed, verdict);
-        // A delete has the number of the row that it ends. Partitions come one after another, so a state that is in two of them says
-        // nothing about their order.
+        // A delete has the number of the row that it ends. Partitions come one after another, so a state that is in two of them does
+        // not show their order.
         let is_newer =
             |last: &Seen| (last.n, last.effect == Effect::Gone) < (record.n, record.effect == Effect::Gone);
         let is_later = |last: &Seen| last.partition == record.partition || is_newer(last);
