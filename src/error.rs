@@ -1,6 +1,10 @@
 //! Meaning of a failure: whether a retry can help, the exit code of the process, and the fix.
 
+mod commands;
+
 use std::error::Error;
+
+pub(crate) use commands::{FILE, in_commands, remember_configuration};
 
 use change_events::outbox::{BindError, MessageError, RouteError};
 use connect_data::OptionError;
@@ -115,14 +119,14 @@ impl Diagnosis {
         Self { class: Class::Config, exit: Exit::Usage, fix: None }
     }
 
-    /// Adds the fix.
+    /// Adds the fix. Its commands name the configuration of this process.
     pub fn with_fix(self, fix: impl Into<String>) -> Self {
-        Self { fix: Some(fix.into()), ..self }
+        Self { fix: Some(in_commands(fix)), ..self }
     }
 
     /// Adds the fix, if there is one.
     pub fn with_optional_fix(self, fix: Option<String>) -> Self {
-        Self { fix, ..self }
+        Self { fix: fix.map(in_commands), ..self }
     }
 }
 

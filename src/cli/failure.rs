@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::args::{Args, ConfigArgs};
 use super::print_message;
-use crate::error::{Class, Diagnose, Exit, causes, report};
+use crate::error::{Class, Diagnose, Exit, causes, remember_configuration, report};
 use crate::telemetry::LogFormat;
 
 /// True if the command line has `--json`.
@@ -16,9 +16,6 @@ static AS_JSON: OnceLock<bool> = OnceLock::new();
 
 /// True if the process logs JSON: its failure is a log line then.
 static LOGS_JSON: OnceLock<bool> = OnceLock::new();
-
-/// The configuration of the command line, for commands in fixes.
-static CONFIGURATION: OnceLock<ConfigArgs> = OnceLock::new();
 
 /// Reads the command line, and remembers its `--json` and its configuration for all later failures.
 ///
@@ -29,7 +26,9 @@ pub(super) fn parse(command_line: Vec<OsString>) -> Result<Args, Exit> {
     let as_json = *AS_JSON.get_or_init(|| wants_json(command_line.iter().cloned()));
     let matches = Args::command().try_get_matches_from(command_line);
     let args = matches.and_then(|matches| {
-        CONFIGURATION.get_or_init(|| configuration(&matches));
+        if let Some(typed) = configuration(&matches).typed() {
+            remember_configuration(typed);
+        }
         Args::from_arg_matches(&matches)
     });
     args.map_err(|error| {
@@ -54,12 +53,12 @@ pub(super) fn fail(error: &dyn Diagnose) -> Exit {
     if logs_json && tracing::enabled!(tracing::Level::ERROR) {
         let because = causes(error).map(ToString::to_string).reduce(|all, cause| format!("{all}: {cause}"));
         let (class, code) = (error.class().name(), exit.code());
-        tracing::error!(because, fix = fix(error), class, code, exit_code = code, "{error}");
+        tracing::error!(because, fix = error.fix(), class, code, exit_code = code, "{error}");
         return exit;
     }
     // A filter that hides errors, or a log that cannot start, hides no reason for an end.
     let as_json = logs_json || AS_JSON.get().copied().unwrap_or_default();
-    print_message(&if as_json { object(error, exit).to_string() } else { as_typed(&report(error)) });
+    print_message(&if as_json { object(error, exit).to_string() } else { report(error) });
     exit
 }
 
@@ -79,17 +78,8 @@ fn object(error: &dyn Diagnose, exit: Exit) -> Value {
     let because: Vec<_> = causes(error).map(ToString::to_string).collect();
     let class = error.class().name();
     json!({
-        "error": error.to_string(), "because": because, "fix": fix(error), "class": class, "code": exit.code(),
+        "error": error.to_string(), "because": because, "fix": error.fix(), "class": class, "code": exit.code(),
     })
-}
-
-/// Returns the fix, with the configuration that was given in its commands.
-fn fix(error: &dyn Diagnose) -> Option<String> {
-    error.fix().map(|fix| as_typed(&fix))
-}
-
-fn as_typed(text: &str) -> String {
-    CONFIGURATION.get().map_or_else(|| text.to_owned(), |given| given.in_commands(text))
 }
 
 /// Returns the configuration options of the innermost command.
@@ -113,6 +103,8 @@ fn usage(said: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use clap::error::ErrorKind;
+
     use super::*;
     use crate::cli::run::assemble::AssembleError;
 
@@ -138,6 +130,22 @@ mod tests {
         );
         assert_eq!(of("outboxd slot ls -c a.json"), "outboxd verify -c a.json");
         assert_eq!(of("outboxd completions bash"), "outboxd verify -c FILE");
+    }
+
+    /// Commands end in the middle of a sentence: an argument may be missing.
+    #[test]
+    fn printed_commands_have_no_unknown_arguments() {
+        let table = include_str!("../../tests/checks/fixes.tsv");
+        let printed = table.lines().filter_map(|line| line.split('\t').nth(1));
+        let commands: Vec<_> = printed.filter(|fix| fix.starts_with("outboxd ")).collect();
+        assert!(commands.len() > 20);
+        for command in commands {
+            let command = command.replace("TARGET", "-c FILE");
+            let words = command.split(' ').map(|word| word.trim_end_matches('.'));
+            let error = Args::command().try_get_matches_from(words).err().map(|error| error.kind());
+            let unknown = [ErrorKind::UnknownArgument, ErrorKind::InvalidSubcommand];
+            assert!(error.is_none_or(|kind| !unknown.contains(&kind)), "{command}: {error:?}");
+        }
     }
 
     #[test]

@@ -177,6 +177,14 @@ pub enum Error {
     /// The standby that was read is a primary now. Its WAL continues, on another timeline.
     #[error("the standby was promoted: the stream restarts")]
     Promoted,
+    /// A table was rewritten after a snapshot was taken, which does not see its rows.
+    #[error(
+        "table {table} was rewritten or emptied while a snapshot waited to read it: the snapshot restarts"
+    )]
+    Rewritten {
+        /// Name, quoted for SQL.
+        table: String,
+    },
     /// A restarted standby has not yet replayed the WAL that was read before.
     #[error("the standby has replayed its WAL up to {replayed}, and it was read up to {read_to} before")]
     NotReplayed {
@@ -274,7 +282,11 @@ impl Diagnose for Error {
                 };
                 Diagnosis { class: verdict.class(), exit, fix: server_fix(doing, source) }
             }
-            Self::Sql { .. } | Self::Timeout { .. } | Self::Broken { .. } | Self::Promoted => {
+            Self::Sql { .. }
+            | Self::Timeout { .. }
+            | Self::Broken { .. }
+            | Self::Promoted
+            | Self::Rewritten { .. } => {
                 Diagnosis::transient(Exit::PostgresUnreachable)
             }
             Self::Standby => Diagnosis::definite(Exit::Precondition).with_fix(
@@ -366,8 +378,8 @@ pub(super) const NO_PUBLICATION_FIX: &str = "the rows written since are not in t
                                               be: create the publication again, move the slot past them \
                                               with SELECT end_lsn FROM pg_replication_slot_advance('…', \
                                               pg_current_wal_lsn()), start once with -X \
-                                              outboxd.position.accept=END_LSN, then send what is missing \
-                                              from the table";
+                                              outboxd.position.accept=END_LSN -X snapshot.mode=always, \
+                                              which sends all rows of the table";
 
 pub(super) fn server_error(refusal: &tokio_postgres::error::DbError) -> ServerError {
     ServerError {

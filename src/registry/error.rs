@@ -84,7 +84,7 @@ pub enum Error {
         /// Its own words.
         reason: String,
         /// Setting to change.
-        fix: &'static str,
+        fix: String,
     },
     /// `use.latest.version`: the latest version is not what the rows are.
     #[error("the latest schema of subject {subject} does not match the rows")]
@@ -142,7 +142,7 @@ impl Diagnose for Error {
                 "make the change of the outbox compatible, or loosen the subject's rule: PUT /config/{subject} with \
                  {{\"compatibility\":\"NONE\"}}"
             )),
-            Self::Invalid { fix, .. } => Diagnosis::definite(Exit::Row).with_fix(*fix),
+            Self::Invalid { fix, .. } => Diagnosis::definite(Exit::Row).with_fix(fix),
             Self::OtherForm { subject } => Diagnosis::definite(Exit::Row).with_fix(format!(
                 "register the schema of the rows as the latest version of {subject}, or remove \
                  use.latest.version"

@@ -115,7 +115,7 @@ impl Answer {
                 Err(Error::NotRegistered { subject, reason, fix: fix(options) })
             }
             409 => Err(Error::Incompatible { subject, reason }),
-            422 => Err(Error::Invalid { subject, reason, fix: fix_of_invalid(*kind) }),
+            422 => Err(Error::Invalid { subject, reason, fix: fix_of_invalid(options, *kind) }),
             _ => Err(self.general(options, address)),
         }
     }
@@ -159,16 +159,20 @@ fn schema_body(registration: &Registration) -> Value {
     }
 }
 
-const fn fix_of_invalid(kind: SchemaType) -> &'static str {
+fn fix_of_invalid(options: &Options, kind: SchemaType) -> String {
+    let converter = &options.converter;
     match kind {
-        SchemaType::Avro => {
-            "to change names that Avro does not allow, set scrub.invalid.names=true or \
-             schema.name.adjustment.mode=avro"
+        SchemaType::Avro => format!(
+            "to change names that Avro does not allow, set schema.name.adjustment.mode=avro, or \
+             {converter}.scrub.invalid.names=true"
+        ),
+        SchemaType::Protobuf => {
+            format!("to change names that Protobuf does not allow, set {converter}.scrub.invalid.names=true")
         }
-        SchemaType::Protobuf => "to change names that Protobuf does not allow, set scrub.invalid.names=true",
         SchemaType::Json => {
             "Apicurio accepts only JSON Schemas of records: give the value an envelope, such as \
              table.fields.additional.placement=type:envelope, and name another converter for keys"
+                .to_owned()
         }
     }
 }

@@ -7,7 +7,7 @@ use super::delivery::notification_posts::NotificationPosts;
 use super::options::Options;
 use crate::kafka::{self, Producer};
 use crate::outbox::MessageOutbox;
-use crate::postgres::{self, Autocreate, TableFilter};
+use crate::postgres::{self, Autocreate, SnapshotMode, TableFilter};
 use crate::registry::Registries;
 
 /// Everything the relay is made of, once the configuration is understood.
@@ -38,6 +38,16 @@ pub struct RelayParts {
 }
 
 impl RelayParts {
+    /// Returns whether a snapshot has all rows of all captured tables.
+    pub(crate) fn has_whole_snapshots(&self) -> bool {
+        self.tables.has_whole_snapshots() && self.postgres.snapshot.overrides.is_empty()
+    }
+
+    /// Returns whether each start sends all rows of all captured tables.
+    pub(crate) fn sends_all_rows_at_each_start(&self) -> bool {
+        self.postgres.snapshot.mode == SnapshotMode::Always && self.has_whole_snapshots()
+    }
+
     /// Returns whether a start without a captured table makes sense: when logical messages are events, and
     /// where the publication has, or may get, tables that are created later.
     pub(crate) fn may_capture_none(&self) -> bool {

@@ -43,6 +43,11 @@ pub(crate) use status::{
 pub use status::{Limits, Phase, Status};
 pub(crate) use status_line::StatusLine;
 
+/// Returns the command that lists the dead letters of this process.
+pub(crate) fn dead_letters_command() -> String {
+    crate::error::in_commands("outboxd dlq ls -c FILE")
+}
+
 /// Fix when Kafka does not acknowledge.
 pub(crate) const UNACKNOWLEDGED_FIX: &str =
     "check that Kafka accepts records; until then the slot retains WAL on the server's disk";

@@ -57,10 +57,13 @@ struct History<'h> {
     /// In each partition the greatest number so far.
     greatest: BTreeMap<(String, i32), i64>,
     last: Option<&'h Seen>,
+    /// All records, for the report.
+    records: Vec<&'h Seen>,
 }
 
 impl<'h> History<'h> {
     fn read(&mut self, record: &'h Seen, allowed: &Allowances, verdict: &mut Verdict) {
+        self.records.push(record);
         let Some(n) = self.number(record) else {
             return verdict.violate("invented", &record.row, record.n, &at(record));
         };
@@ -100,9 +103,10 @@ impl<'h> History<'h> {
             return;
         }
         self.order(record, repeated || is_replay, allowed, verdict);
-        // A delete has the number of the row that it ends.
+        // A delete has the number of the row that it ends. Partitions come one after another, so a state that is in two of them does
+        // not show their order.
         let is_newer =
-            |last: &Seen| (last.n, last.effect == Effect::Gone) <= (record.n, record.effect == Effect::Gone);
+            |last: &Seen| (last.n, last.effect == Effect::Gone) < (record.n, record.effect == Effect::Gone);
         let is_later = |last: &Seen| last.partition == record.partition || is_newer(last);
         if self.last.is_none_or(is_later) {
             self.last = Some(record);
@@ -137,6 +141,20 @@ impl<'h> History<'h> {
             verdict.violate("reordered", &record.row, record.n, &at(record));
         }
         *greatest = n.max(*greatest);
+    }
+
+    /// Returns number, mark, partition and offset of each record.
+    fn all(&self) -> String {
+        let brief = |record: &&Seen| {
+            let mark = match record {
+                Seen { dead_letter: true, .. } => " dead",
+                Seen { read: true, .. } => " read",
+                Seen { effect: Effect::Gone, .. } => " gone",
+                _ => "",
+            };
+            format!("{:?}{mark} in {} at {}", record.n, record.partition.1, record.offset)
+        };
+        self.records.iter().map(brief).collect::<Vec<_>>().join(", ")
     }
 
     fn deletes_committed(&self) -> usize {
@@ -182,7 +200,7 @@ impl<'h> History<'h> {
                 "stale",
                 row,
                 Some(needed.n),
-                &format!("the last record is {last}, the table has {in_table:?}"),
+                &format!("the last record is {last}, the table has {in_table:?}; all: {}", self.all()),
             );
         }
     }

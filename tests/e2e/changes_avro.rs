@@ -3,12 +3,14 @@
 use apache_avro::types::Value as Avro;
 
 use crate::changes::{config, topic};
+use crate::printed_fixes::{fix_of, setting};
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres::postgres18;
 use crate::support::registry::registry;
-use crate::support::relay::{Config, Relay};
+use crate::support::relay::{Config, Relay, with};
 use crate::support::session::Session;
+use crate::support::wait::DEADLINE;
 
 const CONFLUENT: &str = "io.confluent.connect.avro.AvroConverter";
 
@@ -77,4 +79,22 @@ fn names_of_fields_become_avros_unasked() {
     let after = field(&first(&db, "t"), "after");
     assert_eq!(field(&after, "unit_price"), Avro::Union(1, Box::new(Avro::Int(2))));
     assert_eq!(field(&after, "_1st"), Avro::Union(1, Box::new(Avro::Int(3))));
+}
+
+/// A prefix that Avro does not allow in names: the registry refuses the schema.
+#[test]
+fn names_that_avro_does_not_allow_are_sent_after_each_of_the_fixes() {
+    for key in ["schema.name.adjustment.mode", "value.converter.scrub.invalid.names"] {
+        let db = Outbox::create_bare(postgres18(), "create table t (id int primary key)");
+        let prefix = format!("a-{}", db.name());
+        let config = with(avro_values(&db), &[("topic.prefix", &prefix)]);
+        let mut relay = Relay::start(&config);
+        db.wait_until_streaming();
+        db.execute("insert into t values (1)");
+        assert_eq!(relay.wait_for_exit(DEADLINE), 6, "{}", relay.stderr());
+        let fix = fix_of(&relay);
+        let relay = Relay::start(&with(config, &[setting(&fix, key)]));
+        assert_eq!(kafka().read(&format!("{prefix}.public.t"), 1).len(), 1, "{key}");
+        assert_eq!(relay.stop(), 0);
+    }
 }

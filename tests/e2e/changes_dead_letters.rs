@@ -1,6 +1,8 @@
 //! Changes that make no event, and events that Kafka refuses, go to the dead-letter topic; a digest distinguishes them
 //! from repeats.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::changes::{config, topic};
@@ -100,4 +102,45 @@ fn a_change_that_makes_no_event_leaves_its_row_there() {
     assert_eq!(values, expected);
     assert_eq!(letters[0].header("__connect.errors.topic"), topic(&db, "notes"));
     assert_eq!(letters[0].header("outboxd.errors.reason"), "reading");
+}
+
+/// Each reading of a snapshot has another transaction and another time. A refused row must be known again all the same, or the snapshot
+/// begins again for ever.
+#[test]
+fn a_row_of_a_snapshot_that_is_too_large_goes_there() {
+    for (mode, guarantee) in
+        [("initial", "at_least_once"), ("initial", "exactly_once"), ("always", "tail_dedupe")]
+    {
+        let db = Outbox::create_bare(postgres18(), NOTES);
+        kafka().create_topic(&topic(&db, "notes"), 1, &[("max.message.bytes", "20000")]);
+        kafka().create_topic(&dead(&db), 1, &[]);
+        let config = with(with_dead_letters(&db), &[("outboxd.delivery.guarantee", guarantee)]);
+        if mode == "always" {
+            let relay = Relay::start(&config);
+            db.wait_until_streaming();
+            db.wait_until_confirmed();
+            assert_eq!(relay.stop(), 0);
+        }
+        db.execute(
+            "insert into notes select g, g, 'small' from generate_series(1, 20) g;
+             update notes set text = repeat('x', 100000) where id in (7, 15)",
+        );
+        let relay = Relay::start(&with(config, &[("snapshot.mode", mode)]));
+        relay.wait_for_stderr("snapshot sent and acknowledged");
+        db.wait_until_confirmed();
+        assert_eq!(relay.stop(), 0);
+        let read: BTreeSet<i64> = told(&kafka().records(&topic(&db, "notes")))
+            .iter()
+            .filter(|(_, op)| op == "r")
+            .map(|(key, _)| key["id"].as_i64().unwrap())
+            .collect();
+        assert_eq!(read, (1..=20).filter(|id| ![7, 15].contains(id)).collect(), "{mode} {guarantee}");
+        let letters = kafka().records(&dead(&db));
+        let dead: BTreeSet<i64> = told(&letters)
+            .iter()
+            .filter(|(_, op)| op == "r")
+            .map(|(key, _)| key["id"].as_i64().unwrap())
+            .collect();
+        assert_eq!(dead, [7, 15].into(), "{mode} {guarantee}");
+    }
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::changes::{config, topic};
 use crate::check::check;
+use crate::printed_commands::Desk;
 use crate::support::kafka::kafka;
 use crate::support::outbox::Outbox;
 use crate::support::postgres::postgres18;
@@ -120,6 +121,32 @@ fn the_tables_that_a_router_alone_excludes_are_change_events() {
     }
     assert_eq!(values(&events), ["p", "q", "q"]);
     assert_eq!(values(&topic(&db, "orders")).len(), 10);
+}
+
+/// Events of the outbox go to the topic of the other table.
+#[test]
+fn a_topic_of_both_is_verified_as_the_refused_command_prints_it() {
+    let db = Outbox::create_bare(postgres18(), TABLES);
+    let shared = topic(&db, "orders");
+    kafka().create_topic(&shared, 1, &[]);
+    let settings =
+        [("table.include.list", "public.outbox,public.orders"), ("transforms", "router,unwrap,suffix")];
+    let desk = Desk::of(&routed(&db, &settings));
+    let relay = Relay::start(&routed(&db, &settings));
+    db.wait_until_streaming();
+    db.execute(&format!(
+        "insert into outbox values (1, '{shared}', 'k', 'made', 'p'); insert into orders values (1, 7)"
+    ));
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    let fix = desk.fix("verify --wait 0");
+    let lists: Vec<_> =
+        fix.split_whitespace().filter(|word| word.starts_with("table.include.list=")).collect();
+    assert_eq!(lists.len(), 2, "{fix}");
+    for list in lists {
+        let (exit, said) = desk.run(&format!("verify --wait 0 -X {}", list.trim_end_matches(',')));
+        assert_eq!(exit, 0, "{list}: {said}");
+    }
 }
 
 #[test]

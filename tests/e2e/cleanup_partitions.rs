@@ -21,7 +21,7 @@ const PAGE: &str = include_str!("../../docs/commands.md");
 const COLUMNS: &str = "id uuid NOT NULL, aggregatetype text, aggregateid text, type text, payload jsonb";
 
 /// Creates an outbox with three partitions by a number, in hundreds.
-fn by_number(server: &ThrowawayPostgres) -> Outbox {
+pub(crate) fn by_number(server: &ThrowawayPostgres) -> Outbox {
     let schema = format!(
         "CREATE TABLE outbox ({COLUMNS}, n bigint NOT NULL) PARTITION BY RANGE (n);
          CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES FROM (0) TO (100);
@@ -31,7 +31,7 @@ fn by_number(server: &ThrowawayPostgres) -> Outbox {
     Outbox::create_bare(server, &schema)
 }
 
-fn insert(from: u32, count: u32) -> String {
+pub(crate) fn insert(from: u32, count: u32) -> String {
     format!(
         "INSERT INTO outbox (id, aggregatetype, aggregateid, type, n)
          SELECT gen_random_uuid(), 'order', n::text, 'Made', n FROM generate_series({from}, {}) n",
@@ -50,7 +50,7 @@ fn eager(db: &Outbox, kafka: &Kafka, more: &[(&str, &str)]) -> Config {
     with(with(db.config(kafka), &settings), more)
 }
 
-fn partitions(db: &Outbox) -> Vec<String> {
+pub(crate) fn partitions(db: &Outbox) -> Vec<String> {
     let query =
         "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'outbox'::regclass ORDER BY 1";
     db.query(query, &[]).iter().map(|row| row.get(0)).collect()

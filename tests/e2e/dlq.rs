@@ -1,6 +1,6 @@
 //! `outboxd dlq`: dead letters of every dialect are shown, sent again once and in order, discarded and exported.
 
-mod letters;
+pub(crate) mod letters;
 mod session;
 
 use std::collections::HashSet;

@@ -229,12 +229,36 @@ fn a_start_does_not_continue_with_another_slot() {
     ground.insert("42");
     db.query("SELECT pg_drop_replication_slot($1)", &[&db.name()]);
     ground.mark();
+    let mut said = String::new();
     for name in ["plan", "start"] {
         let mut again = ground.command(name, &[]);
         assert_eq!(again.wait_for_exit(DEADLINE), 7, "{name}: {}{}", again.stdout(), again.stderr());
-        assert!(again.stderr().contains("is gone or lost"), "{name}: {}", again.stderr());
+        said = again.stderr();
+        assert!(said.contains("is gone or lost"), "{name}: {said}");
     }
     assert!(db.slot().is_none());
+
+    // The commands of the message, in their order: the last one sends all rows of the table.
+    let commands: Vec<Vec<&str>> = said
+        .split("outboxd ")
+        .skip(1)
+        .map(|text| text.split([';', '\n']).next().unwrap().split_whitespace().collect())
+        .collect();
+    let [create, again, run] = &commands[..] else { panic!("{said}") };
+    for command in [create, &[&again[..], ground.shape.arguments].concat()] {
+        let mut process = Relay::command(command);
+        assert_eq!(
+            process.wait_for_exit(DEADLINE),
+            0,
+            "{command:?}: {}{}",
+            process.stdout(),
+            process.stderr()
+        );
+    }
+    let relay = Relay::command(run);
+    kafka().read(&ground.topic, 2);
+    db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
 }
 
 #[test]

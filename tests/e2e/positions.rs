@@ -49,6 +49,9 @@ fn make_slot(db: &Outbox) {
 fn relay_some(db: &Outbox, config: &Config, numbers: impl IntoIterator<Item = u32>) {
     let relay = Relay::start(config);
     db.wait_until_streaming();
+    if config["snapshot.mode"] == "always" {
+        relay.wait_for_stderr("snapshot sent and acknowledged");
+    }
     insert(db, numbers);
     db.wait_until_confirmed();
     assert_eq!(relay.stop(), 0);

@@ -14,7 +14,9 @@ use tokio::runtime::Builder;
 
 use crate::changes;
 use crate::check::Report;
+use crate::cleanup_partitions::{by_number, insert, partitions};
 use crate::init::Place;
+use crate::printed_commands::Desk;
 use crate::printed_fixes::{fix_of_refused, setting, statements};
 use crate::support::collector::request;
 use crate::support::kafka::kafka;
@@ -69,6 +71,50 @@ fn a_server_without_tls_is_read_after_the_fix() {
     db.insert(&[Event::new("order", "o-1", "Made", "{}")]);
     assert_eq!(kafka().read(&db.topic("order"), 1).len(), 1);
     db.wait_until_streaming();
+    assert_eq!(relay.stop(), 0);
+}
+
+/// A table that the role need not read, except for the statement of the snapshot.
+#[test]
+fn a_table_that_a_statement_reads_is_granted_as_the_refused_start_prints_it() {
+    let db = Outbox::create_bare(
+        postgres18(),
+        "CREATE TABLE goods (id int PRIMARY KEY); CREATE TABLE prices (id int PRIMARY KEY); INSERT INTO prices VALUES (7)",
+    );
+    let role = format!("{}_plain", db.name());
+    db.execute(&format!("CREATE ROLE {role} LOGIN REPLICATION; GRANT SELECT ON goods TO {role}"));
+    db.execute(&format!("CREATE PUBLICATION {} FOR TABLE goods", db.name()));
+    let settings = [
+        ("database.user", role.as_str()),
+        ("table.include.list", "public.goods"),
+        ("publication.autocreate.mode", "disabled"),
+        ("snapshot.mode", "initial"),
+        ("snapshot.select.statement.overrides", "public.goods"),
+        ("snapshot.select.statement.overrides.public.goods", "SELECT * FROM prices"),
+    ];
+    let config = changes::config(&db, &settings);
+    let made = statements(&fix_of_refused(&config, 3));
+    assert_eq!(made.len(), 1, "{made:?}");
+    db.execute(&made[0].replace("TO ROLE", &format!("TO {role}")));
+    let relay = Relay::start(&config);
+    assert_eq!(kafka().read(&changes::topic(&db, "goods"), 1).len(), 1);
+    assert_eq!(relay.stop(), 0);
+    db.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+}
+
+#[test]
+fn a_value_without_a_form_is_sent_as_null_after_the_fix() {
+    let db = Outbox::create(postgres18());
+    db.execute("ALTER TABLE outbox ADD COLUMN n numeric(10,2) DEFAULT 'NaN'");
+    db.insert(&[Event::new("order", "o-1", "Made", "{}")]);
+    let settings = [
+        ("event.converting.failure.handling.mode", "fail"),
+        ("transforms.outbox.table.fields.additional.placement", "n:header"),
+    ];
+    let config = with(db.config(kafka()), &settings);
+    let fix = fix_of_refused(&config, 6);
+    let relay = Relay::start(&with(config, &[setting(&fix, "event.converting.failure.handling.mode")]));
+    assert_eq!(kafka().read(&db.topic("order"), 1).len(), 1);
     assert_eq!(relay.stop(), 0);
 }
 
@@ -201,6 +247,42 @@ fn a_slot_becomes_a_failover_slot_by_the_command_that_is_printed() {
     let relay = Relay::start(&config);
     db.wait_until_streaming();
     assert!(!relay.stop_and_tell().contains("was made without failover"));
+}
+
+/// A role that may delete rows and does not own the outbox. The server is its own: cleanup waits for open transactions.
+#[test]
+fn a_role_removes_partitions_after_the_grant_that_cleanup_prints() {
+    let server = start_with(18, &[]);
+    let db = by_number(&server);
+    let [owner, role] = ["owner", "cleaner"].map(|end| format!("{}_{end}", db.name()));
+    let owned = partitions(&db).into_iter().chain(["outbox".to_owned()]);
+    let owned: String = owned.map(|table| format!("ALTER TABLE {table} OWNER TO {owner}; ")).collect();
+    db.execute(&format!("CREATE ROLE {owner}; CREATE ROLE {role} LOGIN REPLICATION; {owned}"));
+    db.execute(&format!("GRANT SELECT, DELETE ON ALL TABLES IN SCHEMA public TO {role}"));
+    let config = with(db.config(kafka()), &[("status.update.interval.ms", "100")]);
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    [0, 100].iter().for_each(|from| db.execute(&insert(*from, 5)));
+    db.wait_until_confirmed();
+    let desk = Desk::of(&with(config, &[("database.user", &role)]));
+    let cleanup = "cleanup --partitions drop --execute --also-before-slot --yes";
+    let (_, said) = desk.run(cleanup);
+    let grants = statements(&said);
+    assert_eq!(grants.len(), 1, "{said}");
+    db.execute(&grants[0]);
+    let (exit, said) = desk.run(cleanup);
+    assert!(exit == 0 && said.contains("dropped public.outbox_1"), "{exit} {said}");
+    assert_eq!(relay.stop(), 0);
+}
+
+#[test]
+fn statements_that_only_report_are_accepted_by_the_server() {
+    let table = include_str!("../checks/fixes.tsv").lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let reports: Vec<_> =
+        table.filter(|row| row[1].starts_with("SELECT ") && row[2].starts_with("reports: ")).collect();
+    assert!(!reports.is_empty());
+    let db = Outbox::create_bare(postgres18(), "SELECT");
+    reports.iter().for_each(|row| drop(db.query(&row[1].replace("{limit}", ""), &[])));
 }
 
 /// Executes a command of the replication protocol.

@@ -3,12 +3,12 @@
 
 use outboxd::internals::throwaway::ThrowawayPostgres;
 
-use crate::printed_fixes::{fix_of, statements};
+use crate::printed_fixes::{fix_of, setting, statements};
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{postgres15, postgres18};
 use crate::support::relay::{Config, Relay, with};
-use crate::support::wait::DEADLINE;
+use crate::support::wait::{DEADLINE, eventually};
 use crate::support::watcher::Watcher;
 
 const COLUMNS: &str = "id uuid PRIMARY KEY, aggregatetype text, aggregateid text, type text";
@@ -223,6 +223,57 @@ fn a_publication_that_is_dropped_under_the_relay_ends_it() {
     insert(&db, 2);
     refused(&mut relay, "dropped", &["publication"]);
     assert_eq!(published(&db), ["1"]);
+}
+
+/// No row was decoded without it: the poll of the catalog finds it gone.
+#[test]
+fn a_publication_that_is_gone_is_made_again_as_the_relay_prints_it() {
+    for server in [postgres15(), postgres18()] {
+        let (db, mut relay) = streaming(server);
+        execute(&db, "DROP PUBLICATION $name");
+        refused(&mut relay, "gone", &["CREATE PUBLICATION", "is gone"]);
+        sends_all_after(&db, &fix_of(&relay));
+    }
+}
+
+/// The first row of a table comes from a transaction that drops the publication behind it.
+#[test]
+fn a_publication_that_is_gone_when_a_table_is_first_seen_is_made_again_as_printed() {
+    for server in [postgres15(), postgres18()] {
+        let db = Outbox::create(server);
+        let mut relay = Relay::start(&no_snapshot(&db));
+        db.wait_until_streaming();
+        execute(
+            &db,
+            "BEGIN; INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload) VALUES (gen_random_uuid(), 'order', 'o-1', 'Numbered', '1'); DROP PUBLICATION $name; COMMIT",
+        );
+        refused(&mut relay, "gone", &["is gone"]);
+        sends_all_after(&db, &fix_of(&relay));
+    }
+}
+
+/// Executes a fix, and checks that rows that were written without a publication are sent, and those behind it.
+fn sends_all_after(db: &Outbox, fix: &str) {
+    insert(db, 2);
+    statements(fix).iter().for_each(|statement| db.execute(statement));
+    let always = setting(fix, "snapshot.mode");
+    let mut relay = Relay::start(&with(no_snapshot(db), &[always]));
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{fix}: {}", relay.stderr());
+    // The row cannot be decoded: the second fix moves the slot.
+    let fix = fix_of(&relay);
+    let advance = fix.split_once("SELECT ").unwrap().1.split_once("), ").unwrap().0.replace('…', db.name());
+    let end =
+        db.query(&format!("SELECT x.end_lsn::text FROM (SELECT {advance})) x"), &[])[0].get::<_, String>(0);
+    let accept = fix.split_whitespace().find(|word| word.starts_with("outboxd.position.accept=")).unwrap();
+    assert_eq!(accept, "outboxd.position.accept=END_LSN");
+    let settings = [setting(&fix, "snapshot.mode"), ("outboxd.position.accept", end.as_str())];
+    let relay = Relay::start(&with(no_snapshot(db), &settings));
+    eventually(DEADLINE, "the row without a publication is sent", || published(db).contains(&"2".to_owned()));
+    db.wait_until_streaming();
+    insert(db, 3);
+    db.wait_until_confirmed();
+    assert!(published(db).contains(&"3".to_owned()));
+    assert_eq!(relay.stop(), 0);
 }
 
 #[test]

@@ -111,7 +111,8 @@ fn dead_letters_and_rows_that_are_not_sent_are_seen() {
     db.execute("ALTER TABLE outbox ALTER COLUMN aggregatetype DROP NOT NULL; CREATE TABLE other (n int)");
     db.execute(&format!("CREATE PUBLICATION {} FOR TABLE outbox, other", db.name()));
     let port = unused_port().unwrap();
-    let _relay = Relay::start_with(&dead_letters::config(&db), &["--http", &port.to_string()], &[]);
+    let relay = Relay::start_with(&dead_letters::config(&db), &["--http", &port.to_string()], &[]);
+    let list = format!("outboxd dlq ls -c {}", relay.file().display());
     db.wait_until_streaming();
     let payload = format!("{{\"x\":\"{PAYLOAD}\"}}");
     db.execute(&format!("INSERT INTO outbox VALUES (gen_random_uuid(), NULL, 'o-1', 'Lost', '{payload}')"));
@@ -121,7 +122,7 @@ fn dead_letters_and_rows_that_are_not_sent_are_seen() {
     let words = [
         "Dead letters since the start",
         "no topic, no partition or no timestamp",
-        "outboxd dlq ls -c FILE",
+        list.as_str(),
         "Rows not sent since the start",
         "public.other",
         "table.include.list",

@@ -59,6 +59,12 @@ impl Relay {
         Self::spawn(&mut command, watcher)
     }
 
+    /// Returns the file of its configuration.
+    #[allow(dead_code, reason = "not all tests read the commands that it prints")]
+    pub(crate) fn file(&self) -> PathBuf {
+        self.watcher.folder().join("config.json")
+    }
+
     /// Starts `outboxd run -c FILE…`, with files of any format, given as name and text.
     pub(crate) fn start_from(
         files: &[(&str, &str)],
@@ -211,7 +217,7 @@ fn outboxd(arguments: &[&str]) -> Command {
 }
 
 /// Returns the program of this build, unless `OUTBOXD_TEST_PROGRAM` names another one.
-fn ours() -> PathBuf {
+pub(crate) fn ours() -> PathBuf {
     std::env::var_os("OUTBOXD_TEST_PROGRAM").map_or_else(|| OURS.into(), PathBuf::from)
 }
 

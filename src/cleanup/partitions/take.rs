@@ -43,8 +43,10 @@ pub(crate) enum SkipReason {
         "a statement lasted longer than outboxd.cleanup.statement.timeout.ms; a greater value gives it more time"
     )]
     Slow,
-    #[error("{0}: only a member of the role that owns the outbox and its partitions may take them away")]
-    Forbidden(String),
+    #[error(
+        "{text}: only a member of the role that owns the outbox and its partitions may remove them: {fix}"
+    )]
+    Forbidden { text: String, fix: String },
     #[error("the server refuses: {0}")]
     Refused(String),
 }
@@ -69,11 +71,11 @@ impl Pass<'_> {
         match self.has_unproven(partition).await {
             Ok(false) => {}
             Ok(true) => return Ok(Removal::Skipped(SkipReason::Unproven)),
-            Err(error) => return Ok(Removal::Skipped(left(error)?)),
+            Err(error) => return Ok(Removal::Skipped(left(tree, error)?)),
         }
         let taken = match self.prove_and_take(tree, partition, stop).await {
             Ok(taken) => taken,
-            Err(PassError::Postgres(error)) => Removal::Skipped(left(error)?),
+            Err(PassError::Postgres(error)) => Removal::Skipped(left(tree, error)?),
             Err(error) => return Err(error),
         };
         if matches!(taken, Removal::Skipped(_)) {
@@ -159,14 +161,14 @@ impl Pass<'_> {
 }
 
 /// Returns what a refusal means for the partition; the others are not concerned.
-fn left(error: Error) -> Result<SkipReason, Error> {
+fn left(tree: &Tree, error: Error) -> Result<SkipReason, Error> {
     let text = crate::error::chain(&error);
     match error.sqlstate() {
         None => Err(error),
         Some(state) if is_of_the_connection(state) => Err(error),
         Some(SLOW) => Ok(SkipReason::Slow),
         Some(state) if YIELDED.contains(&state) => Ok(SkipReason::Busy),
-        Some(FORBIDDEN) => Ok(SkipReason::Forbidden(text)),
+        Some(FORBIDDEN) => Ok(SkipReason::Forbidden { text, fix: tree.ownership_fix() }),
         Some(_) => Ok(SkipReason::Refused(text)),
     }
 }

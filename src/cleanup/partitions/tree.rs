@@ -21,7 +21,7 @@ select p.partstrat = 'r' and p.partnatts = 1, format_type(a.atttypid, null), pg_
        to_char(now(), 'YYYY-MM-DD HH24:MI:SS'),
        to_char(least(now(), (select min(s.xact_start) from pg_stat_activity s
                where s.backend_type = 'client backend' and s.pid <> pg_backend_pid())), 'YYYY-MM-DD HH24:MI:SS'),
-       nullif(p.partdefid, 0)::regclass::text
+       nullif(p.partdefid, 0)::regclass::text, current_user::text
 from pg_class c left join pg_partitioned_table p on p.partrelid = c.oid
      left join pg_attribute a on a.attrelid = p.partrelid and a.attnum = p.partattrs[0]
 where c.oid = $1";
@@ -46,6 +46,8 @@ pub(crate) struct Tree {
     pub(super) table: TableFacts,
     /// Owner, for messages.
     pub(super) owner: String,
+    /// Role of the session.
+    role: String,
     pub(crate) manager: Manager,
     /// Key type; none when its ranges cannot be parsed.
     pub(super) key: Option<KeyType>,
@@ -99,6 +101,7 @@ impl Tree {
         let mut tree = Self {
             table: table.clone(),
             owner: row.try_get(2).map_err(get)?,
+            role: row.try_get(6).map_err(get)?,
             manager: Manager::find(sql, table).await?,
             key,
             partitions: Vec::new(),
@@ -117,6 +120,11 @@ impl Tree {
     /// Returns the outbox's name for messages.
     pub(crate) fn name(&self) -> String {
         format!("{}.{}", self.table.schema, self.table.name)
+    }
+
+    /// Returns the statement that lets the session's role do what only the owner may.
+    pub(super) fn ownership_fix(&self) -> String {
+        format!("GRANT {} TO {};", escape_identifier(&self.owner), escape_identifier(&self.role))
     }
 
     /// Returns whether a table is a partition that is removed as a whole, and not row by row.

@@ -2,21 +2,23 @@
 
 use crate::cli::args::ConfigArgs;
 use crate::config::{holds_secret, holds_user};
-
-/// Placeholder of the configuration in texts that name a command.
-const FILE: &str = "-c FILE";
+use crate::error::FILE;
 
 impl ConfigArgs {
     /// Returns a text whose commands contain `-c FILE`, with the given configuration. Secrets are omitted.
     pub(in crate::cli) fn in_commands(&self, text: &str) -> String {
-        if self.is_empty() { text.to_owned() } else { text.replace(FILE, &self.typed()) }
+        self.typed().map_or_else(|| text.to_owned(), |typed| text.replace(FILE, &typed))
     }
 
-    fn typed(&self) -> String {
+    /// Returns the configuration as arguments for a shell, if the command line names one. Secrets are omitted.
+    pub(in crate::cli) fn typed(&self) -> Option<String> {
+        if self.is_empty() {
+            return None;
+        }
         let files = self.config.iter().map(|file| quoted(&file.display().to_string()));
         let flag = (!self.config.is_empty()).then(|| "-c".to_owned());
         let settings = self.set.iter().map(|setting| format!("-X {}", quoted(&without_secret(setting))));
-        flag.into_iter().chain(files).chain(settings).collect::<Vec<_>>().join(" ")
+        Some(flag.into_iter().chain(files).chain(settings).collect::<Vec<_>>().join(" "))
     }
 }
 

@@ -4,7 +4,7 @@ use indicatif::HumanCount;
 use maud::{Markup, html};
 
 use super::chart::{chart, chart_with_scale};
-use crate::telemetry::{DeadLetters, NotSent, Overview, TopicView, events_of_all};
+use crate::telemetry::{DeadLetters, NotSent, Overview, TopicView, dead_letters_command, events_of_all};
 
 /// Most topics, and most tables with rows that are not sent, that have a line of their own. `/status` has all
 /// of them.
@@ -54,7 +54,7 @@ pub(super) fn dead_letters(letters: &[DeadLetters]) -> Markup {
                         tr { td { (words) " " span .soft { "(" (reason) ")" } } td .number { (HumanCount(*events)) } }
                     }
                 }
-                p .soft { "Each waits for a decision: " code { "outboxd dlq ls -c FILE" } }
+                p .soft { "Each waits for a decision: " code { (dead_letters_command()) } }
             }
         }
     }

@@ -115,6 +115,12 @@ impl TableFilter {
         !self.is_signals(table) && (self.in_snapshot.is_empty() || self.in_snapshot.matches(&name))
     }
 
+    /// Returns whether a snapshot of all captured tables leaves none out.
+    #[must_use]
+    pub fn has_whole_snapshots(&self) -> bool {
+        self.in_snapshot.is_empty()
+    }
+
     /// Returns the names in whose order a snapshot reads tables, as Debezium does.
     #[must_use]
     pub const fn order(&self) -> &NamePatterns {

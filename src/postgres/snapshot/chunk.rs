@@ -2,10 +2,12 @@
 
 use postgres_protocol::escape::{escape_identifier, escape_literal};
 
+use super::rewritten;
 use crate::connect::column::ColumnDescription;
 use crate::postgres::connections::connection::Connection;
 use crate::postgres::{Error, Options, TlsSetup};
 use crate::signal::{ChunkKey, PgSnapshot};
+use crate::wal::Oid;
 use crate::wire::BackendMessage;
 
 /// Most bytes of a chunk. Rows beyond are read with the next chunk.
@@ -136,12 +138,13 @@ impl ChunkConnection {
         self.rows(&format!("FETCH {rows_max} FROM {CURSOR}"), usize::MAX).await
     }
 
-    /// Closes the cursor.
+    /// Closes the cursor, which has read this table.
     ///
     /// # Errors
-    /// When the server refuses it or the connection breaks.
-    pub(crate) async fn close_cursor(&mut self) -> Result<(), Error> {
-        self.ask("reading a table", &format!("CLOSE {CURSOR}")).await.map(drop)
+    /// When the table was rewritten before; or when the server refuses it or the connection breaks.
+    pub(crate) async fn close_cursor(&mut self, table: Oid) -> Result<(), Error> {
+        self.ask("reading a table", &format!("CLOSE {CURSOR}")).await?;
+        rewritten::check(&mut self.connection, table).await
     }
 
     async fn rows(&mut self, statement: &str, bytes_max: usize) -> Result<Vec<Vec<Option<Vec<u8>>>>, Error> {

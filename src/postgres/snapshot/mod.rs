@@ -3,4 +3,5 @@
 pub(super) mod chunk;
 pub(super) mod pages;
 pub(super) mod reader;
+mod rewritten;
 pub(super) mod row_batch;

@@ -2,12 +2,13 @@
 
 use postgres_protocol::message::frontend;
 
+use super::rewritten;
 use crate::connect::column::ColumnDescription;
 use crate::pgoutput::{ColumnValue, Tuple};
 use crate::postgres::connections::connection::Connection;
 use crate::postgres::connections::login::CATALOG_NAMES;
 use crate::postgres::{Error, Options, SnapshotOptions, TableFacts, TlsSetup};
-use crate::wal::Xid;
+use crate::wal::{Oid, Xid};
 use crate::wire::BackendMessage;
 
 /// A scan that joins another one begins in the middle of the table, and several workers mix their rows.
@@ -104,6 +105,14 @@ impl SnapshotReader {
     pub(crate) async fn hold(&mut self, table: &TableFacts) -> Result<(), Error> {
         let look = format!("SELECT FROM {} LIMIT 0", table.quoted());
         self.connection.command("looking at a table", &look).await.map(drop)
+    }
+
+    /// Checks that the snapshot sees the rows of a table that was read.
+    ///
+    /// # Errors
+    /// When it was rewritten before that, or the query fails.
+    pub(crate) async fn check(&mut self, table: Oid) -> Result<(), Error> {
+        rewritten::check(&mut self.connection, table).await
     }
 
     /// Exports the snapshot of this session for other sessions.

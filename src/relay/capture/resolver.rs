@@ -163,6 +163,8 @@ fn has_key_of(columns: &[ColumnDescription], relation: &Relation, known: Option<
 fn gone(publication: &str) -> postgres::Error {
     postgres::Error::Precondition {
         problem: format!("publication {publication:?} is gone"),
-        fix: "make it again, and start once with -X snapshot.mode=always to send all rows that are in the table".to_owned(),
+        fix: "make it again, and start once with -X snapshot.mode=always to send all rows that are in the table. If rows were written \
+              meanwhile, that start ends with the statement that moves the slot past them"
+            .to_owned(),
     }
 }

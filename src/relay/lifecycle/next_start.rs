@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::order::{Judgement, Judging, StartStep};
 use super::slot_judge::{Asker, SlotJudge};
-use crate::error::{Class, Diagnose as _, Exit, chain};
+use crate::error::{Class, Diagnose as _, Exit, chain, in_commands};
 use crate::postgres::{ServerFacts, SlotFacts, Sql};
 use crate::relay::capture::captured::CapturedTables;
 use crate::relay::capture::preflight::Site;
@@ -90,10 +90,9 @@ impl NextStart {
     pub(crate) fn fix(&self) -> Option<String> {
         match self.step {
             StartStep::Refuse => self.error.as_ref().and_then(Error::fix),
-            StartStep::Create => Some(
-                "to send the rows that are in the tables: outboxd run -c FILE -X snapshot.mode=initial"
-                    .to_owned(),
-            ),
+            StartStep::Create => Some(in_commands(
+                "to send the rows that are in the tables: outboxd run -c FILE -X snapshot.mode=initial",
+            )),
             _ => None,
         }
     }

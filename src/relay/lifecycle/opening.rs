@@ -16,12 +16,13 @@ use crate::error::{Diagnose as _, chain};
 use crate::postgres::{
     self, Connection, Publication, ReplicationStream, Slot, SnapshotSlot, Sql, TableFacts,
 };
+use crate::relay::capture::captured::CapturedTable;
 use crate::relay::capture::preflight::{Capture, Preflight, application};
 use crate::relay::capture::resolver::Resolver;
 use crate::relay::capture::standby;
 use crate::relay::error::Error;
 use crate::relay::parts::RelayParts;
-use crate::relay::progress::comparison::FoundSlot;
+use crate::relay::progress::comparison::{FoundSlot, PARTIAL_SNAPSHOT_FIX};
 use crate::relay::progress::position::Position;
 use crate::relay::progress::position_store::{PositionWriter, Positions};
 use crate::relay::snapshot;
@@ -204,17 +205,41 @@ impl Opening<'_> {
         let sending = pin!(self.snapshot(&sql, &origin.system_id, &capture, None, None));
         keeping_alive(self.parts, link, sending).await??;
         link.sent_snapshot = true;
-        if !self.captured.suspicions().is_empty() || read.as_ref().is_some_and(|read| read.stopped.is_some())
-        {
-            tracing::info!(
-                "rows that may have been missing in the stream are sent: snapshot.mode=always is not needed any more"
-            );
-        }
-        self.captured.settle_suspicions();
+        self.settle(&capture, read.as_ref().is_some_and(|read| read.stopped.is_some()));
         let (Some(positions), Some(read)) = (self.positions, read) else { return Ok(()) };
         let mut position = read.settled(self.captured.list_kept());
         positions.begin(&mut position);
         positions.write(&position).await
+    }
+
+    /// Settles what may have been missing in the stream, as far as the snapshot has the rows, and reports that.
+    pub(in crate::relay) fn settle(self, capture: &Capture, was_stopped: bool) {
+        let (tables, snapshot) = (&self.parts.tables, &self.parts.postgres.snapshot);
+        let is_sent = |table: &CapturedTable| {
+            let is_of = |facts: &&TableFacts| [table.oid(), table.root()].contains(&facts.oid);
+            // A table that is not captured any more lacks nothing.
+            capture.in_snapshot.iter().find(is_of).is_none_or(|facts| {
+                tables.is_signals(facts)
+                    || tables.is_in_snapshot(facts) && snapshot.own_statement(facts).is_none()
+            })
+        };
+        if self.parts.has_whole_snapshots() {
+            self.captured.trust_publication();
+        }
+        let had_suspicions = !self.captured.suspicions().is_empty();
+        let left = self.captured.settle_suspicions(is_sent);
+        if !left.is_empty() {
+            tracing::warn!(
+                tables = left.join(", "),
+                fix = PARTIAL_SNAPSHOT_FIX,
+                "rows that may be missing in the stream are not all in the snapshot: these tables are not in \
+                 snapshot.include.collection.list, or have a statement of their own"
+            );
+        } else if had_suspicions || was_stopped {
+            tracing::info!(
+                "rows that may have been missing in the stream are sent: snapshot.mode=always is not needed any more"
+            );
+        }
     }
 
     /// Sends what is in the captured tables: as the slot's own snapshot shows it, or as it is now.

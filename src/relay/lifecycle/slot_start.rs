@@ -91,7 +91,9 @@ impl<'o> Opening<'o> {
             Preparation::CatchUp(mut found) => {
                 self.warn_of_failover(facts);
                 // What is published now is meant; what was not is in the snapshot, and a stop is stored until then.
-                self.captured.trust_publication();
+                if self.parts.has_whole_snapshots() {
+                    self.captured.trust_publication();
+                }
                 tracing::info!(
                     slot = %slot.name, from = %found.slot.confirmed_flush_lsn,
                     "snapshot.mode=always: changes that are in the slot are sent first, then the rows of the tables"

@@ -29,7 +29,7 @@ impl Opening<'_> {
         made.snapshot = true;
         let kept = slot.keep(&temporary, &mut preflight.connection, &preflight.sql).await?;
         made.slot = true;
-        self.end_snapshot(preflight, &temporary, position, kept, made).await?;
+        self.end_snapshot(preflight, capture, &temporary, position, kept, made).await?;
         Ok(kept)
     }
 
@@ -62,7 +62,7 @@ impl Opening<'_> {
                 "events between the slot and the snapshot are sent too, because deleted rows are in the stream only"
             );
         }
-        self.end_snapshot(preflight, &temporary, position, found.slot, made).await?;
+        self.end_snapshot(preflight, capture, &temporary, position, found.slot, made).await?;
         Ok(found)
     }
 
@@ -72,12 +72,13 @@ impl Opening<'_> {
     async fn end_snapshot(
         self,
         preflight: &mut Preflight,
+        capture: &Capture,
         temporary: &SnapshotSlot,
         position: Option<Position>,
         slot: Slot,
         made: &mut Made,
     ) -> Result<(), Error> {
-        self.captured.settle_suspicions();
+        self.settle(capture, false);
         if let (Some(positions), Some(position)) = (self.positions, position) {
             let position = position.after_snapshot(slot.confirmed_flush_lsn, self.captured.list_kept());
             positions.write(&position).await?;

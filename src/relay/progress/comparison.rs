@@ -41,6 +41,8 @@ pub(in crate::relay) struct Comparison<'c> {
     pub(in crate::relay) snapshot_behind: Option<Lsn>,
     /// True if rows are sent as change events.
     pub(in crate::relay) has_changes: bool,
+    /// True if a snapshot has all rows of all tables.
+    pub(in crate::relay) has_whole_snapshots: bool,
     /// True if this process has waited for the slot, which therefore existed.
     pub(in crate::relay) saw_slot: bool,
     /// Every table that this process has captured.
@@ -98,6 +100,7 @@ impl<'c> Comparison<'c> {
             known: None,
             snapshot_behind: None,
             has_changes: parts.route.changes().is_some(),
+            has_whole_snapshots: parts.has_whole_snapshots(),
             saw_slot: false,
             captured,
         }
@@ -221,7 +224,7 @@ impl Comparison<'_> {
             return Ok(None);
         };
         let sends_rows = self.mode == SnapshotMode::Always && self.takes_again(found.stored);
-        if !self.is_of(position, found.origin, found.database) || sends_rows {
+        if !self.is_of(position, found.origin, found.database) || sends_rows && self.has_whole_snapshots {
             return Ok(None);
         }
         let acceptable = position.acceptable(found.at.map(|(confirmed, _)| confirmed));
@@ -229,9 +232,14 @@ impl Comparison<'_> {
             tracing::warn!(slot = %self.slot.name, because = stopped.problem,
                            "outboxd.position.accept: rows that were not in the stream are not searched for");
             self.captured.trust_publication();
-            return Ok(Some(Beginning::Accepted));
+            // The slot is where it was left, and so are the snapshots that signals have asked for.
+            return Ok(Some(match found.at {
+                Some(_) => Beginning::GoesOn,
+                None => Beginning::Accepted,
+            }));
         }
-        Err(stopped.error(acceptable).into())
+        let hint = sends_rows.then_some(PARTIAL_SNAPSHOT_FIX);
+        Err(stopped.error(acceptable, hint).into())
     }
 
     /// Takes over what another outboxd has stored that had the slot unnoticed: its tables, and the progress of its snapshots.
@@ -331,6 +339,10 @@ impl Comparison<'_> {
             && !position.is_of_dropped(database)
     }
 }
+
+/// Fix where a snapshot that is asked for does not have all rows.
+pub(in crate::relay) const PARTIAL_SNAPSHOT_FIX: &str = "start once with -X snapshot.include.collection.list= -X \
+                                                          snapshot.select.statement.overrides=";
 
 /// Effect of a first start on existing rows.
 pub(crate) const FIRST_START: &str =

@@ -211,9 +211,10 @@ impl<'s> Snapshot<'s> {
             match reader.next().await? {
                 SnapshotRow::Columns(names) => self.bind(table, columns, &names)?,
                 SnapshotRow::Row(row) => self.send_kept(table.oid, &row).await?,
-                SnapshotRow::End => return Ok(()),
+                SnapshotRow::End => break,
             }
         }
+        Ok(reader.check(table.oid).await?)
     }
 
     /// Binds a table whose rows were selected with these names. Change events have all columns of the table.

@@ -5,6 +5,7 @@ use tokio::task::JoinSet;
 
 use super::plan::Piece;
 use crate::postgres::{self, RowBatch, SnapshotReader, SnapshotRow};
+use crate::wal::Oid;
 
 /// Most rows of a batch, which ends at a limit of bytes and one row more, too. For each connection one batch
 /// is being filled, and one waits for room: nothing else is buffered, and a connection without room does not
@@ -30,10 +31,18 @@ pub(super) enum PieceReport {
     Failed(postgres::Error),
 }
 
+/// A piece of a table to read.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) piece: Piece,
+    pub(super) table: Oid,
+    pub(super) statement: String,
+}
+
 /// The connections. When it is dropped they are closed.
 #[derive(Debug)]
 pub(super) struct Readers {
-    orders: Vec<mpsc::Sender<(Piece, String)>>,
+    orders: Vec<mpsc::Sender<Order>>,
     reports: mpsc::Receiver<Report>,
     _tasks: JoinSet<()>,
 }
@@ -56,10 +65,10 @@ impl Readers {
         self.orders.len()
     }
 
-    /// Orders an idle reader to read a piece with this statement.
-    pub(super) fn order(&self, reader: usize, piece: Piece, statement: String) {
+    /// Gives an idle reader an order.
+    pub(super) fn order(&self, reader: usize, order: Order) {
         // A reader that has failed has reported it.
-        self.orders.get(reader).map(|orders| orders.try_send((piece, statement)).ok());
+        self.orders.get(reader).map(|orders| orders.try_send(order).ok());
     }
 
     /// Returns the next report of any reader. Cancel-safe.
@@ -71,12 +80,16 @@ impl Readers {
 async fn read_all(
     number: usize,
     mut reader: SnapshotReader,
-    mut ordered: mpsc::Receiver<(Piece, String)>,
+    mut ordered: mpsc::Receiver<Order>,
     reports: mpsc::Sender<Report>,
 ) {
-    while let Some((piece, statement)) = ordered.recv().await {
+    while let Some(Order { piece, table, statement }) = ordered.recv().await {
         let reporter = Reporter { reader: number, piece, reports: &reports };
-        let report = match read(&mut reader, &statement, &reporter).await {
+        let outcome = match read(&mut reader, &statement, &reporter).await {
+            Ok(()) => reader.check(table).await,
+            failed => failed,
+        };
+        let report = match outcome {
             Ok(()) => PieceReport::End,
             Err(error) => PieceReport::Failed(error),
         };

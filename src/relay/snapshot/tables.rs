@@ -6,7 +6,7 @@ use tokio::time::sleep_until;
 
 use super::keeper::SnapshotProgressStore;
 use super::plan::{Ended, LastRow, Piece, Pieces, Plan};
-use super::reading::{PieceReport, Readers, Report};
+use super::reading::{Order, PieceReport, Readers, Report};
 use super::{LOOK_INTERVAL, NextRow, Site, Snapshot, full_name};
 use crate::connect::column::ColumnDescription;
 use crate::connect::java::hash_map::{Made, in_order};
@@ -192,7 +192,8 @@ impl Snapshot<'_> {
         }
         let columns = table.columns.as_deref().unwrap_or_default();
         let whole = self.parts.postgres.snapshot.statement(table.facts, columns);
-        work.readers.order(reader, piece, format!("{whole}{}", piece.range.condition(piece.since)));
+        let statement = format!("{whole}{}", piece.range.condition(piece.since));
+        work.readers.order(reader, Order { piece, table: table.facts.oid, statement });
         Ok(())
     }
 

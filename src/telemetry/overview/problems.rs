@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::fix_names;
 use super::runway::Runway;
 use super::state::Level;
+use crate::error::in_commands;
 use crate::telemetry::metrics::SlotDanger;
 use crate::telemetry::status::{Component, Condition, NotReady, Phase, Snapshot};
 
@@ -55,10 +56,10 @@ pub(super) fn with_runway(mut problems: Vec<Problem>, runway: Runway, state: &Sn
     worst_first(problems)
 }
 
-/// Sorts by severity; a problem that only follows from another one has no fix of its own and comes behind it.
+/// Sorts by severity, and names the configuration in the commands; a problem that only follows from another one has no fix of its own and comes behind it.
 fn worst_first(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems.sort_by_key(|problem| (std::cmp::Reverse(problem.level), problem.fix.is_none()));
-    problems
+    problems.into_iter().map(|problem| Problem { fix: problem.fix.map(in_commands), ..problem }).collect()
 }
 
 const MAKE_ROOM: &str =

@@ -1,4 +1,4 @@
-//! A slot that somebody drops, with rows written before there is another one.
+//! A slot that another client drops, with rows written before there is another one.
 
 use std::time::Instant;
 

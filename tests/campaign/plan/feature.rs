@@ -45,7 +45,7 @@ pub(crate) enum Feature {
     GapResent,
     /// The same, and the operator accepts the reported position.
     GapAccepted,
-    /// Somebody drops the slot. The relay, or the operator, lets all rows of the tables be sent (`slot.recovery=snapshot`).
+    /// The slot is dropped. The relay, or the operator, lets all rows of the tables be sent (`slot.recovery=snapshot`).
     SlotDropped,
     /// The password of PostgreSQL changes, and a restart reads it from another source.
     Credentials,

@@ -99,6 +99,9 @@ impl Planted {
                 produce(trial, old, old.value());
             }
             AlarmRaised => {
+                // Nothing is confirmed before the first poll of the catalog, which later ones are compared with.
+                trial.site.db.execute(&load::transaction(20, 0.0, 0.0, 0.5));
+                trial.wait_until_confirmed();
                 trial.site.db.execute("ALTER TABLE t_c SET UNLOGGED; ALTER TABLE t_c SET LOGGED");
                 eventually(DEADLINE, "the alarm is raised", || trial.services[0].has_alarms());
             }

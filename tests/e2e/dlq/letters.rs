@@ -13,16 +13,16 @@ use crate::support::wait::DEADLINE;
 const TIMESTAMP_MS: i64 = 1_767_225_600_000;
 
 /// A dead-letter topic, the origin topic of its dead letters, and the topic that stores their states.
-pub(super) struct Dlq<'k> {
+pub(crate) struct Dlq<'k> {
     kafka: &'k Kafka,
-    pub(super) topic: String,
-    pub(super) origin: String,
-    pub(super) states: String,
+    pub(crate) topic: String,
+    pub(crate) origin: String,
+    pub(crate) states: String,
 }
 
 /// A letter as a service writes it.
 #[derive(Debug, Clone)]
-pub(super) struct Letter {
+pub(crate) struct Letter {
     pub(super) key: Option<Vec<u8>>,
     pub(super) value: Option<Vec<u8>>,
     pub(super) headers: Vec<(String, Option<Vec<u8>>)>,
@@ -30,7 +30,7 @@ pub(super) struct Letter {
 }
 
 impl<'k> Dlq<'k> {
-    pub(super) fn new(kafka: &'k Kafka) -> Self {
+    pub(crate) fn new(kafka: &'k Kafka) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let topic = format!("dlq-test-{number}");
@@ -51,7 +51,7 @@ impl<'k> Dlq<'k> {
         self.kafka.read(&self.origin, 1).remove(0)
     }
 
-    pub(super) fn write(&self, letter: &Letter) {
+    pub(crate) fn write(&self, letter: &Letter) {
         self.write_all(std::slice::from_ref(letter));
     }
 
@@ -122,7 +122,7 @@ impl Letter {
 }
 
 /// Returns a dead letter in outboxd's own dialect.
-pub(super) fn outboxd(dlq: &Dlq<'_>, offset: i64, key: &str, value: &str) -> Letter {
+pub(crate) fn outboxd(dlq: &Dlq<'_>, offset: i64, key: &str, value: &str) -> Letter {
     let mut letter = Letter::new(key, value);
     letter.set("outboxd.errors.topic", &dlq.origin);
     letter.set("outboxd.errors.partition", "1");

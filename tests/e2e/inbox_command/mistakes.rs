@@ -20,6 +20,12 @@ fn tables_that_are_missing_or_of_another_version_are_named_with_the_fix() {
     assert_eq!((exit, &error["fix"], &error["code"]), (PRECONDITION, &"--schema Shop".into(), &3.into()));
     assert_eq!(elsewhere.json("ls", &["--schema", "Shop"])["schema"], "Shop");
     assert_eq!(elsewhere.run("ls", &["--schema", "other"]).0, PRECONDITION);
+    // Older tables, whose schema needs quotes.
+    elsewhere.db.execute("UPDATE \"Shop\".inbox_version SET version = 2");
+    let (exit, _, stderr) = elsewhere.run("ls", &["--schema", "Shop"]);
+    assert_eq!(exit, PRECONDITION, "{stderr}");
+    elsewhere.execute_psql(&stderr);
+    assert_eq!(elsewhere.run("ls", &["--schema", "Shop"]).0, OK, "{stderr}");
 
     let service = Service::new();
     for (change, told) in [

@@ -7,7 +7,11 @@ mod service;
 use serde_json::{Value, json};
 
 use crate::commands::session::Session;
+use crate::dlq::letters::{Dlq, outboxd};
 use crate::printed_fixes::statements;
+use crate::support::kafka::kafka;
+use crate::support::relay::Relay;
+use crate::support::wait::DEADLINE;
 use service::{FAILED, Service};
 
 const OK: i32 = 0;
@@ -110,6 +114,7 @@ fn what_waits_for_something_else_is_unchanged() {
     let (exit, _, stderr) = service.run("skip", &["--consumer", "payments", "--key", "a"]);
     assert!(exit == FAILED_EXIT && stderr.contains("outboxd inbox release --at orders:0:7"), "{stderr}");
     assert_eq!(service.number("SELECT epoch FROM inbox_partition"), Some(epoch), "nothing has changed");
+    replay_as_printed(&stderr);
     let printed = ["--at", "orders:0:7", "--consumer", "payments", "--yes"];
     assert_eq!(service.run("release", &printed).0, OK, "as the message prints it");
 }
@@ -151,4 +156,17 @@ fn an_open_transaction_is_waited_for_and_named() {
     let end = statements(&stderr);
     service.db.execute(end.iter().find(|statement| statement.contains("pg_terminate_backend")).unwrap());
     assert_eq!(service.run("retry", &all).0, OK);
+}
+
+/// Executes `outboxd dlq` of a text for a dead letter in Kafka, with the placeholders filled in.
+fn replay_as_printed(text: &str) {
+    let dlq = Dlq::new(kafka());
+    dlq.write(&outboxd(&dlq, 7, "a", "v"));
+    let (_, command) = text.split_once("outboxd dlq ").unwrap_or_else(|| panic!("no dlq in {text}"));
+    let command = command.split(',').next().unwrap();
+    let filled = command.replace("SERVERS", &kafka().bootstrap()).replace("TOPIC", &dlq.topic);
+    let arguments: Vec<_> = filled.split_whitespace().collect();
+    let mut replay = Relay::command(&[&["dlq"], &arguments[..], &["--state-topic", &dlq.states]].concat());
+    assert_eq!(replay.wait_for_exit(DEADLINE), OK, "{filled}: {}", replay.stderr());
+    assert_eq!(kafka().read(&dlq.origin, 1)[0].key(), "a");
 }

@@ -1,3 +1,7 @@
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
 use serde_json::Value;
 
 use crate::support::outbox::Outbox;
@@ -59,6 +63,21 @@ impl Service {
         let whole = [&["inbox", command, "--postgres", &self.url], arguments].concat();
         let mut process = Relay::command(&whole);
         (process.wait_for_exit(DEADLINE), process.stdout(), process.stderr())
+    }
+
+    /// Executes the `psql` of a text: a shell reads its words, and the statements and files run in one session.
+    #[track_caller]
+    pub(super) fn execute_psql(&self, text: &str) {
+        let (_, command) = text.split_once("psql ").unwrap_or_else(|| panic!("no psql in {text}"));
+        let words = format!("printf '%s\\n' {}", command.split(';').next().unwrap());
+        let words = Command::new("sh").args(["-c", &words]).output().unwrap();
+        let words = String::from_utf8(words.stdout).unwrap();
+        let [database, given, statement, script, file] = words.lines().skip(1).collect::<Vec<_>>()[..] else {
+            panic!("{text}")
+        };
+        assert_eq!((database, given, script), (self.db.name(), "-c", "-f"), "{text}");
+        let script = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
+        self.db.execute(&format!("{statement}; {script}; RESET search_path"));
     }
 
     /// Runs the command with --json; it must succeed.

@@ -162,6 +162,14 @@ pub enum RouteError {
         /// The earliest value that Kafka accepts, as a literal of the column's type.
         earliest: &'static str,
     },
+    /// The value of the timestamp's column is infinite: Kafka has no such time.
+    #[error("a row of table {table} has no timestamp: column \"{column}\" is infinite")]
+    Infinite {
+        /// The table, with its schema.
+        table: String,
+        /// The column.
+        column: String,
+    },
 }
 
 /// The reason why a route value has no topic.
@@ -179,7 +187,7 @@ impl RouteError {
     /// Reports whether the row could not be decoded, so that it did not reach routing and converters.
     #[must_use]
     pub const fn is_unreadable(&self) -> bool {
-        matches!(self, Self::Column { .. } | Self::ShortRow { .. })
+        matches!(self, Self::Column { .. } | Self::ShortRow { .. } | Self::Infinite { .. })
     }
 
     /// Reports whether the only obstacle is an unknown id of a schema.
@@ -214,7 +222,8 @@ impl RouteError {
             | Self::Column { table, column, .. }
             | Self::Convert { table, column, .. }
             | Self::Partition { table, column }
-            | Self::Timestamp { table, column, .. } => (table, column),
+            | Self::Timestamp { table, column, .. }
+            | Self::Infinite { table, column } => (table, column),
             Self::Transform { table, .. }
             | Self::Updated { table }
             | Self::Reselect { table, .. }
@@ -241,6 +250,7 @@ impl RouteError {
             Self::Timestamp { earliest, .. } => {
                 format!("ALTER TABLE {table} ADD CHECK ({column} >= {earliest})")
             }
+            Self::Infinite { .. } => format!("ALTER TABLE {table} ADD CHECK (isfinite({column}))"),
             Self::Convert { option, .. } => format!("name another {option}, or make the column NOT NULL"),
             Self::Column { source: ColumnError::Malformed(_), .. } => {
                 "event.converting.failure.handling.mode=warn sends the column's default or NULL instead"

@@ -141,13 +141,6 @@ impl Diagnose for CleanupError {
             Self::Pass { source: PassError::Parquet(_, source), .. } | Self::Parquet(_, source) => {
                 failed.with_fix(parquet_fix(source))
             }
-            Self::Partitions { source: PassError::Postgres(error), .. }
-                if error.sqlstate() == Some("42501") =>
-            {
-                Diagnosis::definite(error.exit()).with_fix(
-                    "only who owns the outbox and its partitions may do that: GRANT the owner's role to the role",
-                )
-            }
             Self::Pass { source: PassError::Postgres(error), .. }
             | Self::Partitions { source: PassError::Postgres(error), .. } => {
                 Diagnosis { class: Class::Definite, ..error.diagnosis() }

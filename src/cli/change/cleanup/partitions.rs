@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Row;
 use super::error::CleanupError;
-use crate::cleanup::{CleanupOptions, Event, Partitions, Pass, SkipReason, Tree};
+use crate::cleanup::{CleanupOptions, Event, Partitions, Pass, PassError, SkipReason, Tree};
 use crate::postgres::{Error, Sql, TableFacts};
 use crate::relay::{RelayParts, is_captured};
 
@@ -88,8 +88,7 @@ pub(super) async fn make(
         if makes {
             let made =
                 tree.make(sql, options.partitions_ahead, |event| steps.push(step(options, tree, event)));
-            let failed = |error: Error| CleanupError::Partitions { table: tree.name(), source: error.into() };
-            made.await.map_err(failed)?;
+            made.await.map_err(|error: Error| failed(tree, error.into()))?;
             continue;
         }
         match tree.coming(options.partitions_ahead) {
@@ -146,9 +145,13 @@ pub(super) async fn take(
         let captured = |schema: &str, name: &str| is_captured(parts, schema, name);
         let done =
             pass.take_partitions(tree, captured, &stop, |event| steps.push(step(pass.options, tree, event)));
-        done.await.map_err(|source| CleanupError::Partitions { table: tree.name(), source })?;
+        done.await.map_err(|source| failed(tree, source))?;
     }
     Ok(())
+}
+
+fn failed(tree: &Tree, source: PassError) -> CleanupError {
+    CleanupError::Partitions { table: tree.name(), source }
 }
 
 fn step(options: &CleanupOptions, tree: &Tree, event: Event) -> Step {

@@ -1,6 +1,9 @@
 //! Errors of `outboxd inbox`.
 
+use postgres_protocol::escape::escape_identifier;
+
 use crate::cli::shell::address::AddressError;
+use crate::cli::shell::typed::quoted;
 use crate::config::ConfigError;
 use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::postgres;
@@ -22,7 +25,7 @@ pub(super) enum InboxError {
         "the inbox's tables in schema {schema:?} have version {}, and this outboxd needs {needed}",
         .found.map_or_else(|| "unknown".to_owned(), |found| found.to_string())
     )]
-    OldTables { schema: String, found: Option<i32>, needed: i32 },
+    OldTables { database: String, schema: String, found: Option<i32>, needed: i32 },
     #[error(
         "the inbox's tables in schema {schema:?} have version {found}, and this outboxd supports version {needed}"
     )]
@@ -67,9 +70,13 @@ impl Diagnose for InboxError {
                     .to_owned(),
             ),
             Self::NoTables { others, .. } => setup(format!("--schema {}", others.join(", or --schema "))),
-            Self::OldTables { schema, .. } => setup(format!(
-                "stop the consumers, then: psql -c 'SET search_path = {schema}' -f sql/inbox.sql; or start them with this version of outboxd-inbox"
-            )),
+            Self::OldTables { database, schema, .. } => {
+                let path = quoted(&format!("SET search_path = {}", escape_identifier(schema)));
+                setup(format!(
+                    "stop the consumers, then: psql -d {} -c {path} -f sql/inbox.sql; or start them with this version of outboxd-inbox",
+                    quoted(database)
+                ))
+            }
             Self::NewerTables { .. } => setup("use the outboxd of the same release as the service's outboxd-inbox".to_owned()),
             Self::NoConsumer { known, .. } if known.is_empty() => failed("no consumer has begun in this schema".to_owned()),
             Self::NoConsumer { known, .. } => failed(format!("--consumer {}", known.join(", or --consumer "))),
@@ -79,7 +86,8 @@ impl Diagnose for InboxError {
             Self::NotRemembered { .. } => failed("it is applied when it comes again; nothing needs to change".to_owned()),
             Self::SeveralSources { sources, .. } => usage(format!("--source {}", sources.join(", or --source "))),
             Self::IsDead { place } => failed(format!(
-                "outboxd inbox release --at {place} lets its key continue; outboxd dlq replay sends it again"
+                "outboxd inbox release --at {place} lets its key continue; to send the event again before: outboxd dlq replay \
+                 --bootstrap-servers SERVERS --from TOPIC --execute, with the consumer's topic of dead letters"
             )),
             Self::NeedsNumber { next, .. } => usage(format!("--number {next}, the next number of its key")),
             Self::WrongNumber { next: Some(next), .. } => usage(format!("--number {next}, the next number of the key")),

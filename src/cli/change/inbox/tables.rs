@@ -61,7 +61,7 @@ impl Tables {
         };
         let path = format!("SET search_path = pg_catalog, {}", escape_identifier(&schema));
         sql.execute(DOING, &path).await?;
-        let version = check_version(&sql, &schema).await?;
+        let version = check_version(&sql, &server.database, &schema).await?;
         Ok(Self { sql, schema, version })
     }
 
@@ -112,8 +112,8 @@ async fn find_schema(sql: &Sql, given: Option<&str>) -> Result<Option<String>, E
     Ok(texts(&sql.query(DOING, SCHEMA_OF, &[&oid]).await?)?.pop())
 }
 
-async fn check_version(sql: &Sql, schema: &str) -> Result<i32, InboxError> {
-    let schema = schema.to_owned();
+async fn check_version(sql: &Sql, database: &str, schema: &str) -> Result<i32, InboxError> {
+    let (database, schema) = (database.to_owned(), schema.to_owned());
     let has_version = sql.query(DOING, HAS_VERSION, &[]).await?;
     let found = match has_version.first().map(|row| get(row, 0)).transpose()? {
         Some(true) => {
@@ -125,7 +125,7 @@ async fn check_version(sql: &Sql, schema: &str) -> Result<i32, InboxError> {
     match found {
         Some(VERSION) => Ok(VERSION),
         Some(found) if found > VERSION => Err(InboxError::NewerTables { schema, found, needed: VERSION }),
-        found => Err(InboxError::OldTables { schema, found, needed: VERSION }),
+        found => Err(InboxError::OldTables { database, schema, found, needed: VERSION }),
     }
 }
 

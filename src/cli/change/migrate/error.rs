@@ -57,6 +57,9 @@ pub(super) enum MigrateError {
     OlderSlot(String),
     #[error("replication slot {slot:?} is gone or lost{}", because.as_deref().map(|because| format!(": {because}")).unwrap_or_default())]
     SlotLost { slot: String, because: Option<String> },
+    /// The slot of the rows that the poller leaves to outboxd.
+    #[error("replication slot {slot:?} is gone or lost{}", because.as_deref().map(|because| format!(": {because}")).unwrap_or_default())]
+    OwnSlotLost { slot: String, because: Option<String> },
     #[error("no migration of table {0} has begun")]
     NotBegun(String),
     #[error("the migration of table {table} is not so far: {why}")]
@@ -206,8 +209,16 @@ impl Diagnose for MigrateError {
             }
             Self::SlotLost { .. } => Diagnosis::definite(Exit::SlotLost).with_fix(
                 "rows that are outboxd's may be missing: outboxd verify -c FILE names them; \
-                 -X slot.recovery=snapshot sends all rows of the table",
+                 outboxd run -c FILE -X slot.recovery=snapshot sends all rows of the table",
             ),
+            Self::OwnSlotLost { because, .. } => {
+                let drop = if because.is_some() { "outboxd slot drop -c FILE; " } else { "" };
+                Diagnosis::definite(Exit::SlotLost).with_fix(format!(
+                    "rows that are outboxd's may be missing. Create the slot again: {drop}outboxd slot create -c FILE; continue: \
+                     outboxd migrate start -c FILE; then send all rows of the table once, also those of the poller: \
+                     outboxd run -c FILE -X snapshot.mode=always"
+                ))
+            }
             Self::NoSuchSlot { others, .. } if others.is_empty() => {
                 unprepared.with_fix("the server has none at all: is it the right server?")
             }

@@ -11,7 +11,7 @@ use crate::cli::run::assemble::assemble;
 use crate::cli::shell::next_start::next_start;
 use crate::cli::shell::sql::open;
 use crate::error::{Diagnose as _, chain};
-use crate::postgres::{self, SnapshotMode};
+use crate::postgres;
 use crate::relay::{Phase, RelayParts, stored_position};
 use crate::wal::Oid;
 
@@ -55,8 +55,7 @@ async fn find(direct: &Direct, parts: Arc<RelayParts>) -> Result<Option<(String,
         return Ok(None);
     }
     let confirmed = direct.confirmed.as_deref().and_then(|lsn| lsn.parse().ok());
-    let (accept, always) =
-        (parts.relay.position.accept, parts.postgres.snapshot.mode == SnapshotMode::Always);
+    let (accept, always) = (parts.relay.position.accept, parts.sends_all_rows_at_each_start());
     let stop = kept.stop(confirmed, accept, always);
     Ok(stop.map(|stop| (stop.to_string(), stop.fix())))
 }

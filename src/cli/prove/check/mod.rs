@@ -37,7 +37,6 @@ use crate::cli::args::{CheckArgs, ConfigArgs};
 use crate::cli::run::assemble::{Assembly, assemble};
 use crate::cli::shell::sql::open;
 use crate::error::Exit;
-use crate::postgres::SnapshotMode;
 use crate::relay::{NextStart, RelayParts, StartStep};
 use postgres::{APPLICATION, FoundSlot};
 use report::{Outcome, print, text, worst};
@@ -129,7 +128,7 @@ async fn ask(parts: Arc<RelayParts>) -> Vec<Check> {
     let told = position::ConfiguredStart {
         stored_offset: parts.relay.offsets.is_some(),
         accept: parts.relay.position.accept,
-        always: parts.postgres.snapshot.mode == SnapshotMode::Always,
+        always: parts.sends_all_rows_at_each_start(),
         trusts_slot: parts.relay.position.trusts_slot,
     };
     let next = match &slot {

@@ -69,7 +69,7 @@ pub(super) struct ConfiguredStart {
     pub(super) stored_offset: bool,
     /// `outboxd.position.accept`
     pub(super) accept: Option<Lsn>,
-    /// True for `snapshot.mode=always`: each start sends the rows from the table.
+    /// True if each start sends all rows from the tables.
     pub(super) always: bool,
     /// True if `offset.mismatch.strategy` lets a start continue from a slot that was moved ahead.
     pub(super) trusts_slot: bool,

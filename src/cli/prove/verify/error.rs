@@ -33,7 +33,7 @@ pub(in crate::cli) enum VerifyError {
     #[error(
         "topic {topic} has events of an outbox and changes of a table: verify cannot decide which record belongs to which"
     )]
-    SharedTopic { topic: String },
+    SharedTopic { topic: String, outboxes: Vec<String>, tables: Vec<String> },
     #[error(
         "verify cannot compare table {table}: its converters and transforms {problem}{}",
         Transforms(transforms)
@@ -86,9 +86,11 @@ impl Diagnose for VerifyError {
             Self::Registry(error) => error.diagnosis(),
             Self::Decoding(error) => error.diagnosis(),
             Self::Usage { fix, .. } => Diagnosis::config().with_fix(fix),
-            Self::SharedTopic { .. } => {
-                Diagnosis::config().with_fix("look at one of the tables at a time: -X table.include.list=…")
-            }
+            Self::SharedTopic { outboxes, tables, .. } => Diagnosis::config().with_fix(format!(
+                "verify one kind of tables at a time: -X table.include.list={}, then -X table.include.list={}",
+                outboxes.join(","),
+                tables.join(",")
+            )),
             Self::Reshaped { .. } => Diagnosis::config().with_fix(
                 "verify reads values of JsonConverter, or of a converter with a schema registry, whose fields are those of the \
                  row, as they are without transforms or behind ExtractNewRecordState; see docs/verify.md",

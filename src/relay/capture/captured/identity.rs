@@ -282,10 +282,14 @@ impl CapturedTables {
         Some(suspicion.warning(&table.full_name()))
     }
 
-    /// Settles all suspicions: the rows of the tables are sent.
-    pub(in crate::relay) fn settle_suspicions(&self) {
-        self.trust_publication();
-        self.lock().suspicions.retain(|_, _| false);
+    /// Settles the suspicions about tables whose rows are all sent, and returns the names of the others.
+    pub(in crate::relay) fn settle_suspicions(
+        &self,
+        is_sent: impl Fn(&CapturedTable) -> bool,
+    ) -> Vec<String> {
+        let mut remembered = self.lock();
+        remembered.suspicions.retain(|table, _| !is_sent(table));
+        remembered.suspicions.list().map(|(table, _)| table.full_name()).collect()
     }
 
     /// Settles the suspicions of this LSN, as the operator asks. Returns false if there is none.

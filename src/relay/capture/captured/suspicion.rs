@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::identity::CapturedTable;
+use crate::error::in_commands;
 use crate::wal::{Lsn, Oid};
 
 /// Reason to suspect that rows of a captured table are missing in the stream. It is stored with the position, until a snapshot has sent
@@ -26,6 +27,9 @@ pub(in crate::relay) enum SuspicionCause {
     CreatedAgain,
     /// The publication was changed and changed back while no outboxd ran.
     Unpublished,
+    /// One that a newer version of outboxd has stored: it must not be forgotten.
+    #[serde(other)]
+    Other,
 }
 
 impl Suspicion {
@@ -47,15 +51,18 @@ impl Suspicion {
                 "was taken out of the publication and added again, or the publication was changed and changed back, while outboxd did \
                  not run: rows that were written meanwhile may not be in the stream"
             }
+            SuspicionCause::Other => {
+                "was changed, as a newer version of outboxd has found: rows that were written meanwhile may not be in the stream"
+            }
         };
         format!("table {table} {what}. {}", Self::fix(*lsn))
     }
 
     fn fix(lsn: Lsn) -> String {
-        format!(
+        in_commands(format!(
             "To see whether rows are missing: outboxd verify -c FILE; to send all rows that are there: start once with -X \
              snapshot.mode=always; if no row is missing: start once with -X outboxd.position.accept={lsn}"
-        )
+        ))
     }
 }
 

@@ -67,6 +67,9 @@ pub(in crate::relay) enum Finding {
 const GONE: &str = "rows that were written meanwhile are not in the stream. To send them, start once with \
                     -X snapshot.mode=always: it sends all rows of the table, also those that were sent \
                     before";
+/// PostgreSQL cannot decode rows that were written while the publication was gone.
+const OLDER_ROWS: &str =
+    "If rows were written meanwhile, that start ends with the statement that moves the slot past them";
 const AGAIN: &str = "rows that were written meanwhile may not be in the stream. To send them, start once \
                      with -X snapshot.mode=always: it sends all rows of the table, also those that were \
                      sent before";
@@ -103,11 +106,12 @@ fn broken(Watched { publication: name, needed, may_lack_tables }: Watched<'_>, n
     let roots = || now.tables.iter().filter(|table| table.oid == table.root);
     let Some(publication) = &now.publication else {
         let tables: Vec<_> = roots().map(TableVersion::quoted).collect();
-        let fix = format!(
+        let create = format!(
             "CREATE PUBLICATION \"{name}\" FOR TABLE {} WITH (publish = '{publish}')",
             tables.join(", ")
         );
-        return end(format!("publication {name:?} is gone"), fix);
+        let fix = format!("{create}; {GONE}. {OLDER_ROWS}");
+        return Some(Error::Unpublished { problem: format!("publication {name:?} is gone"), fix });
     };
     if !publication.inserts && needed.has_inserts() {
         let fix = format!("ALTER PUBLICATION \"{name}\" SET (publish = '{publish}')");

@@ -239,6 +239,18 @@ mod tests {
 
     const WRITTEN: &str = r#"{"version":1,"system_id":"7300000000000000001","timeline":2,"database":"shop","slot":"outbox","stream":"s","commit_lsn":"0/16B3748","ordinal":41,"end_lsn":null,"topics":["outbox.event.order","b"]}"#;
 
+    /// Values as builds of outboxd have written them: nothing of them is lost.
+    #[test]
+    fn recorded_states_are_read_whole() {
+        let recorded = include_str!("../../../../tests/cases/stored.tsv").lines();
+        let states: Vec<_> = recorded.filter(|line| line.starts_with("state\t")).collect();
+        assert!(states.len() > 1);
+        for line in states {
+            let value = line.rsplit('\t').next().unwrap();
+            assert_eq!(State::parse(value.as_bytes()).unwrap().to_json().unwrap(), value);
+        }
+    }
+
     #[test]
     fn the_form_is_fixed() {
         let state = State::parse(WRITTEN.as_bytes()).unwrap();

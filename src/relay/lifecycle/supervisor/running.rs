@@ -135,7 +135,7 @@ impl Relay {
 
     /// Streams to the end of the session, and closes its connection.
     async fn drive(&self, mut session: Session<'_, '_>, tasks: &mut Tasks, target: &TargetReceiver) -> Ended {
-        let drained = self.stream_and_drain(&mut session, &tasks.stop, target).await;
+        let drained = self.stream_and_drain(&mut session, &tasks.stop, &mut tasks.lost, target).await;
         tasks.stop.cancel();
         tasks.others.shutdown().await;
         match drained {
@@ -188,6 +188,7 @@ impl Relay {
         &self,
         session: &mut Session<'_, '_>,
         stop: &CancellationToken,
+        lost: &mut Lost,
         target: &TargetReceiver,
     ) -> Result<(), Ended> {
         let within = self.parts.relay.shutdown_timeout;
@@ -204,6 +205,10 @@ impl Relay {
             biased;
             // First, so that a stream that never waits cannot keep a stop from ending.
             () = overdue => None,
+            // A stream that waits for Kafka is not read, and does not see that the server has closed it.
+            Some(error) = lost.recv(), if !self.parts.postgres.recovers() => {
+                return Err(Ended::Failed(error.into()));
+            }
             outcome = session.stream(target) => Some(outcome),
         };
         let after = match outcome {

@@ -34,6 +34,7 @@ fn compare<R>(shared: bool, accept: Option<u64>, ask: impl FnOnce(Comparison<'_>
         known: Some(&known),
         snapshot_behind: None,
         has_changes: true,
+        has_whole_snapshots: true,
         saw_slot: false,
         captured: &CapturedTables::default(),
     })
@@ -73,6 +74,18 @@ fn a_stop_of_another_outboxd_that_had_the_slot_unnoticed_is_not_forgotten() {
     let said = catch_up(&stopped, None).unwrap_err().to_string();
     assert!(said.contains(problem), "{said}");
     assert!(catch_up(&stopped, Some(500)).is_ok(), "the operator continues without the rows");
+}
+
+/// Without that the progress of incremental snapshots would be dropped, and they would not be resumed.
+#[test]
+fn a_slot_is_continued_from_when_its_stop_is_accepted() {
+    let at = origin(2);
+    let stopped = position(500, 2).with_stop("p".to_owned(), "make it".to_owned());
+    let beginning = |found: FoundSlot<'_>| {
+        compare(true, Some(500), |comparison| comparison.with_position(Some(&stopped), found, now()).unwrap())
+    };
+    assert_eq!(beginning(found(500, &at)), Beginning::GoesOn);
+    assert_eq!(beginning(FoundSlot { at: None, ..found(500, &at) }), Beginning::Accepted);
 }
 
 #[test]

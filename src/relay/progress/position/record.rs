@@ -97,7 +97,8 @@ struct Versioned {
 impl Stopped {
     /// Returns the error that refuses each start until then; `acceptable` is the value of
     /// `outboxd.position.accept` with which one continues.
-    pub(in crate::relay) fn error(&self, acceptable: Option<Lsn>) -> postgres::Error {
+    /// `hint` comes first: why the last start was refused although it was meant to send the rows.
+    pub(in crate::relay) fn error(&self, acceptable: Option<Lsn>, hint: Option<&str>) -> postgres::Error {
         let without = acceptable
             .map(|lsn| {
                 format!("; to continue without them, start once with -X outboxd.position.accept={lsn}")
@@ -105,7 +106,12 @@ impl Stopped {
             .unwrap_or_default();
         postgres::Error::Unpublished {
             problem: format!("the last run ended because {}", self.problem),
-            fix: format!("{}{without}", self.fix),
+            fix: match hint {
+                Some(hint) => {
+                    format!("the snapshot leaves rows out: {hint} -X snapshot.mode=always{without}")
+                }
+                None => format!("{}{without}", self.fix),
+            },
         }
     }
 }
@@ -284,6 +290,35 @@ mod tests {
         assert_eq!(Position::parse(more.as_bytes()).unwrap(), position);
         let fewer = WRITTEN.replace(r#","committed_at_us":1795219241069695"#, "");
         assert_eq!(Position::parse(fewer.as_bytes()).unwrap().committed_at(), None);
+    }
+
+    /// Values as builds of outboxd have written them: nothing of them is lost.
+    #[test]
+    fn recorded_positions_are_read_whole() {
+        let recorded = include_str!("../../../../tests/cases/stored.tsv").lines();
+        let positions: Vec<_> = recorded.filter(|line| line.starts_with("position\t")).collect();
+        assert!(positions.len() > 1);
+        for line in positions {
+            let value = line.rsplit('\t').next().unwrap();
+            let position = Position::parse(value.as_bytes()).unwrap();
+            assert_eq!(String::from_utf8(position.to_json().unwrap()).unwrap(), value);
+        }
+    }
+
+    /// What a newer version has found is repeated after a rollback.
+    #[test]
+    fn a_suspicion_with_an_unknown_cause_is_kept() {
+        let suspected = WRITTEN.replace(
+            r#""name":"outbox_p1"}"#,
+            r#""name":"outbox_p1","suspicion":{"cause":"of_tomorrow","lsn":"0/10","more":1}}"#,
+        );
+        let position = Position::parse(suspected.as_bytes()).unwrap();
+        let again = Position::parse(&position.to_json().unwrap()).unwrap();
+        let warning = again.tables[0].warning().unwrap();
+        assert!(
+            warning.contains("a newer version") && warning.contains("outboxd.position.accept=0/10"),
+            "{warning}"
+        );
     }
 
     #[test]

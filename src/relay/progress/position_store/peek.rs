@@ -58,8 +58,8 @@ impl StoredPosition {
     }
 
     /// Returns the error that the next start ends with, because the last one has ended with rows that are not
-    /// in the stream. `accept` is `outboxd.position.accept`; `always` means that each start sends the rows
-    /// from the table.
+    /// in the stream. `accept` is `outboxd.position.accept`; `always` means that each start sends all rows
+    /// from the tables.
     pub(crate) fn stop(
         &self,
         slot: Option<Lsn>,
@@ -68,7 +68,7 @@ impl StoredPosition {
     ) -> Option<postgres::Error> {
         let acceptable = self.acceptable(slot);
         let is_settled = always || accept.is_some() && accept == acceptable;
-        self.stopped.as_ref().filter(|_| !is_settled).map(|stopped| stopped.error(acceptable))
+        self.stopped.as_ref().filter(|_| !is_settled).map(|stopped| stopped.error(acceptable, None))
     }
 
     /// Returns whether its database is gone, and another has its name.

@@ -298,6 +298,7 @@ impl<'p> Process<'p> {
             known,
             snapshot_behind: None,
             has_changes: false,
+            has_whole_snapshots: true,
             saw_slot: self.memory.saw_slot,
             captured,
         }

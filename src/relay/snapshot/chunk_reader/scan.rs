@@ -119,8 +119,8 @@ impl ChunkReader<'_> {
         }
         let scanned = Scanned::Rows { more: rows.len() >= ROWS, rows, visible: scanner.visible.clone() };
         let table = scanner.table.clone();
-        if let Scanned::Rows { more: false, .. } = scanned {
-            scanner.connection.close_cursor().await?;
+        if let (Scanned::Rows { more: false, .. }, Some(table)) = (&scanned, &table) {
+            scanner.connection.close_cursor(table.oid).await?;
         }
         Ok(Done::Scan { scanned, table })
     }

@@ -311,6 +311,9 @@ impl OutboxTable {
             ColumnValue::Text(text) => std::str::from_utf8(text).ok(),
             ColumnValue::UnchangedToast | ColumnValue::Binary(_) => None,
         };
+        if text.is_some_and(|text| kind.is_infinite(text)) {
+            return Err(RouteError::Infinite { table: self.table.clone(), column: column.name.clone() });
+        }
         let millis = text.and_then(|text| kind.millis(text)).ok_or_else(|| {
             self.unreadable(column, ColumnError::Malformed(column.codec.type_name().to_owned()))
         })?;

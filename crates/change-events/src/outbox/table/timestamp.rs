@@ -30,6 +30,11 @@ impl TimestampKind {
         }
     }
 
+    /// Reports whether a value is one of PostgreSQL's infinities.
+    pub(in crate::outbox) fn is_infinite(self, text: &str) -> bool {
+        self != Self::EpochMillis && ["infinity", "-infinity"].contains(&text)
+    }
+
     /// Converts a value to milliseconds since the Unix epoch, truncated toward zero as by Java's division.
     /// Returns `None` for the infinities.
     pub(in crate::outbox) fn millis(self, text: &str) -> Option<i64> {

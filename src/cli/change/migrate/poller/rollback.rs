@@ -124,7 +124,7 @@ async fn reach(site: &Site, watch: &Sql, last: Lsn, hold: Duration) -> Result<bo
 
 async fn lag(site: &Site, watch: &Sql) -> Result<u64, MigrateError> {
     let slot = watch.slot(&site.options.slot.name).await?;
-    let gone = || MigrateError::SlotLost { slot: site.slot_name().to_owned(), because: None };
+    let gone = || MigrateError::OwnSlotLost { slot: site.slot_name().to_owned(), because: None };
     let slot = slot.ok_or_else(gone)?;
     Ok(slot.confirmed_flush_lsn.map_or(0, |confirmed| slot.server_lsn.bytes_since(confirmed)))
 }

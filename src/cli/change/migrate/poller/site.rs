@@ -194,7 +194,7 @@ impl Site {
 
     /// Returns the slot, or an error if it does not exist or is invalidated.
     pub(super) fn check_slot(&self) -> Result<&SlotFacts, MigrateError> {
-        let lost = |because| MigrateError::SlotLost { slot: self.slot_name().to_owned(), because };
+        let lost = |because| MigrateError::OwnSlotLost { slot: self.slot_name().to_owned(), because };
         let slot = self.slot.as_ref().ok_or_else(|| lost(None))?;
         match slot.invalidation() {
             Some(because) => Err(lost(Some(because))),

@@ -83,7 +83,9 @@ impl Verification<'_> {
         let slot = slot::wait(sql, name, snapshot.after, patience, &self.progress).await?;
         let TableReader { tables, topics, rows, dropped, outbox, .. } = reader;
         if let Some(topic) = outbox.topics.names.iter().find(|name| topics.find(name).is_some()) {
-            return Err(VerifyError::SharedTopic { topic: topic.clone() });
+            let outboxes = outbox.tables.iter().map(|table| full_name(&table.facts)).collect();
+            let tables = tables.iter().map(|table| full_name(&table.facts)).collect();
+            return Err(VerifyError::SharedTopic { topic: topic.clone(), outboxes, tables });
         }
         let found = Parts { tables, topics, rows, dropped, slot, share, scratch: &scratch };
         let mut report = Report::begin(Names::none(), self.args.json, self.progress.clone());
@@ -226,6 +228,10 @@ fn count(facts: &TableFacts) -> String {
     format!("SELECT count(*) FROM {}", facts.quoted())
 }
 
+fn full_name(facts: &TableFacts) -> String {
+    format!("{}.{}", facts.schema, facts.name)
+}
+
 /// Refuses options that cannot be applied.
 fn refuse(args: &VerifyArgs) -> Result<(), VerifyError> {
     let options = [
@@ -248,7 +254,6 @@ async fn names<'t>(
     tables: impl Iterator<Item = &'t TableFacts>,
     topics: &[String],
 ) -> Result<Names, VerifyError> {
-    let full = |table: &TableFacts| format!("{}.{}", table.schema, table.name);
-    let places = sql.tables().await?.iter().map(|table| (table.oid, full(table))).collect();
-    Ok(Names { tables: tables.map(full).collect(), places, topics: topics.to_vec(), ..Names::none() })
+    let places = sql.tables().await?.iter().map(|table| (table.oid, full_name(table))).collect();
+    Ok(Names { tables: tables.map(full_name).collect(), places, topics: topics.to_vec(), ..Names::none() })
 }
