@@ -138,6 +138,22 @@ fn nothing_changes_without_yes_and_a_retry_takes_the_partition() {
     assert!(!is_held.get::<_, bool>(0), "the consumer takes the partition again");
 }
 
+/// Invariant: a retry of an event that is due already does not undo the attempt that is in progress.
+#[test]
+fn a_second_retry_leaves_the_first_one_alone() {
+    let service = Service::new();
+    let (partition, _) = service.take("payments");
+    service.park(partition, 7, "a", "e-7", FAILED);
+    let epoch = || service.number("SELECT epoch FROM inbox_partition");
+    let all = ["--consumer", "payments", "--all", "--yes"];
+    let before = epoch();
+    assert_eq!(service.run("retry", &all).0, OK);
+    let after = epoch();
+    assert_ne!(before, after);
+    assert_eq!(service.run("retry", &all).0, OK);
+    assert_eq!(epoch(), after);
+}
+
 #[test]
 fn an_open_transaction_is_waited_for_and_named() {
     let service = Service::new();
