@@ -52,7 +52,7 @@ pub(crate) use options::{
     DeadLetterOptions, Guarantee, GuardOptions, HeartbeatOptions, OffsetOptions, OffsetStore, Options,
     PositionOptions, ProcessingFailure, SkippedOperations, TransactionOptions,
 };
-pub(crate) use parts::RelayParts;
+pub(crate) use parts::{RelayParts, RowsAtStart};
 pub(crate) use pipeline::signals::SIGNAL_PREFIX;
 pub(crate) use progress::comparison::FIRST_START;
 pub(crate) use progress::offsets::{StoredOffset, stored_offset};

@@ -37,15 +37,31 @@ pub struct RelayParts {
     pub(crate) file_settings: FileSettings,
 }
 
+/// Rows that each start sends from the captured tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowsAtStart {
+    None,
+    /// `snapshot.include.collection.list` or the user's own statements exclude rows.
+    Some,
+    All,
+}
+
 impl RelayParts {
     /// Returns whether a snapshot has all rows of all captured tables.
     pub(crate) fn has_whole_snapshots(&self) -> bool {
         self.tables.has_whole_snapshots() && self.postgres.snapshot.overrides.is_empty()
     }
 
-    /// Returns whether each start sends all rows of all captured tables.
-    pub(crate) fn sends_all_rows_at_each_start(&self) -> bool {
-        self.postgres.snapshot.mode == SnapshotMode::Always && self.has_whole_snapshots()
+    /// Returns the rows that each start sends from the captured tables.
+    pub(crate) fn rows_at_each_start(&self) -> RowsAtStart {
+        match self.postgres.snapshot.mode {
+            SnapshotMode::Always if self.has_whole_snapshots() => RowsAtStart::All,
+            SnapshotMode::Always => RowsAtStart::Some,
+            SnapshotMode::Initial
+            | SnapshotMode::InitialOnly
+            | SnapshotMode::NoData
+            | SnapshotMode::WhenNeeded => RowsAtStart::None,
+        }
     }
 
     /// Returns whether a start without a captured table makes sense: when logical messages are events, and

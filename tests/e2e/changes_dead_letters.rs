@@ -126,7 +126,7 @@ fn a_row_of_a_snapshot_that_is_too_large_goes_there() {
              update notes set text = repeat('x', 100000) where id in (7, 15)",
         );
         let relay = Relay::start(&with(config, &[("snapshot.mode", mode)]));
-        relay.wait_for_stderr("snapshot sent and acknowledged");
+        relay.wait_for_snapshot();
         db.wait_until_confirmed();
         assert_eq!(relay.stop(), 0);
         let read: BTreeSet<i64> = told(&kafka().records(&topic(&db, "notes")))

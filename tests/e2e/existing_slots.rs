@@ -57,7 +57,7 @@ fn run(db: &Outbox, config: &Config, sql: &str) -> String {
     let relay = Relay::start(config);
     db.wait_until_streaming();
     if config["snapshot.mode"] == "always" {
-        relay.wait_for_stderr("snapshot sent and acknowledged");
+        relay.wait_for_snapshot();
     }
     db.execute(sql);
     db.wait_until_confirmed();

@@ -368,7 +368,7 @@ fn an_unfinished_snapshot_is_begun_again_and_a_finished_one_is_not() {
         let relay = Relay::start(&config);
         db.wait_until_streaming();
         if expected.len() > 1 {
-            relay.wait_for_stderr("snapshot sent and acknowledged");
+            relay.wait_for_snapshot();
         }
         db.insert(&[event(2)]);
         kafka().read(&db.topic("order"), expected.len());

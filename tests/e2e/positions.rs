@@ -50,7 +50,7 @@ fn relay_some(db: &Outbox, config: &Config, numbers: impl IntoIterator<Item = u3
     let relay = Relay::start(config);
     db.wait_until_streaming();
     if config["snapshot.mode"] == "always" {
-        relay.wait_for_stderr("snapshot sent and acknowledged");
+        relay.wait_for_snapshot();
     }
     insert(db, numbers);
     db.wait_until_confirmed();

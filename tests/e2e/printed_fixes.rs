@@ -189,7 +189,7 @@ fn a_start_that_was_refused_succeeds_after_the_fix() {
         });
         // The rows of an existing slot come before those of the snapshot.
         if then.iter().any(|(key, _)| *key == "snapshot.mode") {
-            relay.wait_for_stderr("snapshot sent and acknowledged");
+            relay.wait_for_snapshot();
         }
         db.insert(&[Event::new("order", "o-1", "Made", "{}")]);
         assert_eq!(kafka().read(&db.topic("order"), 1).len(), 1, "{before}");

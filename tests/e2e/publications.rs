@@ -76,7 +76,7 @@ fn what_leaves_the_publication_under_the_relay_is_noticed() {
     let (db, ..) = &started[0];
     let relay = Relay::start(&with(no_snapshot(db), &[("snapshot.mode", "always")]));
     relay.wait_for_stderr("the slot is older: rows that were written");
-    relay.wait_for_stderr("snapshot sent and acknowledged");
+    relay.wait_for_snapshot();
     insert(db, 3);
     db.wait_until_confirmed();
     assert_eq!(relay.stop(), 0);

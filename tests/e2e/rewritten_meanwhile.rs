@@ -37,7 +37,7 @@ fn a_first_snapshot_has_the_rows() {
     relay.wait_for_stderr("waiting for snapshot.delay.ms");
     db.execute(REWRITE);
     relay.wait_for_stderr("was rewritten or emptied");
-    relay.wait_for_stderr("snapshot sent and acknowledged");
+    relay.wait_for_snapshot();
     db.wait_until_streaming();
     assert_eq!(relay.stop(), 0);
     assert_eq!((read(&db, "a"), read(&db, "b")), ((1..=5).collect(), (1..=5).collect()));
@@ -64,7 +64,7 @@ fn a_table_that_is_only_compacted_is_read_at_once() {
     let relay = Relay::start(&config(&db, &settings));
     relay.wait_for_stderr("waiting for snapshot.delay.ms");
     db.execute("vacuum full a");
-    relay.wait_for_stderr("snapshot sent and acknowledged");
+    relay.wait_for_snapshot();
     db.wait_until_streaming();
     let said = relay.stop_and_tell();
     assert!(!said.contains("was rewritten"), "{said}");

@@ -47,6 +47,17 @@ fn with_gap(db: &Outbox, config: &Config) {
     execute(db, "alter publication $name add table t");
 }
 
+/// Runs a relay until it ends because its publication has a row filter, behind one row.
+fn stop_for_filter(db: &Outbox, config: &Config) {
+    kafka().create_topic(&topic(db, "t"), 1, &[]);
+    let mut relay = Relay::start(config);
+    db.wait_until_streaming();
+    execute(db, "insert into t values (1, 1)");
+    db.wait_until_confirmed();
+    execute(db, "alter publication $name set table t where (id < 0)");
+    assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{}", relay.stderr());
+}
+
 /// Returns key, operation and value of each record; null is a tombstone.
 fn sent(db: &Outbox) -> Vec<Value> {
     let told = |key: &str, value: Option<&[u8]>| {
@@ -68,7 +79,7 @@ fn the_last_record_of_a_row_is_its_last_state_also_behind_a_gap() {
         let config = config(&db, guarantee);
         with_gap(&db, &config);
         let relay = Relay::start(&with(config, &[("snapshot.mode", "always")]));
-        relay.wait_for_stderr("snapshot sent and acknowledged");
+        relay.wait_for_snapshot();
         db.wait_until_streaming();
         db.execute("update t set n = 4");
         db.wait_until_confirmed();
@@ -92,13 +103,7 @@ fn the_last_record_of_a_row_is_its_last_state_also_behind_a_gap() {
 fn a_stop_holds_until_the_snapshot_is_sent() {
     let db = Outbox::create_bare(postgres18(), TABLE);
     let config = config(&db, "at_least_once");
-    kafka().create_topic(&topic(&db, "t"), 1, &[]);
-    let mut relay = Relay::start(&config);
-    db.wait_until_streaming();
-    execute(&db, "insert into t values (1, 1)");
-    db.wait_until_confirmed();
-    execute(&db, "alter publication $name set table t where (id < 0)");
-    assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{}", relay.stderr());
+    stop_for_filter(&db, &config);
     execute(&db, "update t set n = 2");
     execute(&db, "alter publication $name set table t");
     execute(&db, "insert into t values (2, 1)");
@@ -111,7 +116,7 @@ fn a_stop_holds_until_the_snapshot_is_sent() {
     assert_eq!(relay.wait_for_exit(Duration::from_secs(60)), 3, "{}", relay.stderr());
     assert!(relay.stderr().contains("the last run ended because"), "{}", relay.stderr());
     let relay = Relay::start(&always);
-    relay.wait_for_stderr("snapshot sent and acknowledged");
+    relay.wait_for_snapshot();
     db.wait_until_streaming();
     assert_eq!(relay.stop(), 0);
     let relay = Relay::start(&config);
@@ -162,12 +167,7 @@ fn a_snapshot_that_leaves_rows_out_settles_no_stop() {
     let db = Outbox::create_bare(postgres18(), TABLE);
     let config =
         with(config(&db, "at_least_once"), &[("snapshot.include.collection.list", "public[.]other")]);
-    let mut relay = Relay::start(&config);
-    db.wait_until_streaming();
-    execute(&db, "insert into t values (1, 1)");
-    db.wait_until_confirmed();
-    execute(&db, "alter publication $name set table t where (id < 0)");
-    assert_eq!(relay.wait_for_exit(DEADLINE), 3, "{}", relay.stderr());
+    stop_for_filter(&db, &config);
     execute(&db, "alter publication $name set table t");
     let always = with(config, &[("snapshot.mode", "always")]);
     let mut relay = Relay::start(&always);

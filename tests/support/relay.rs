@@ -171,6 +171,12 @@ impl Relay {
     }
 
     /// Waits until a line of standard error contains this; the line.
+    /// Waits until the rows of the tables are sent. The slot is active before that.
+    #[track_caller]
+    pub(crate) fn wait_for_snapshot(&self) {
+        self.wait_for_stderr("snapshot sent and acknowledged");
+    }
+
     #[track_caller]
     pub(crate) fn wait_for_stderr(&self, text: &str) -> String {
         eventually_some(DEADLINE, &format!("standard error says {text:?}"), || {

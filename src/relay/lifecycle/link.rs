@@ -32,7 +32,7 @@ pub(in crate::relay) struct Link {
     /// True if its opening has sent the rows of the tables.
     pub(in crate::relay) sent_snapshot: bool,
     /// LSN at which the stream ends for the snapshot of `snapshot.mode=always`.
-    pub(in crate::relay) snapshot_behind: Option<Lsn>,
+    pub(in crate::relay) snapshot_after: Option<Lsn>,
     pub(in crate::relay) origin: Origin,
     /// The slot was there before this start.
     pub(in crate::relay) goes_on: bool,

@@ -35,7 +35,7 @@ pub(in crate::relay) struct Memory {
     /// Every table that was captured.
     pub(in crate::relay) captured: CapturedTables,
     /// LSN that is confirmed before the snapshot of `snapshot.mode=always`; `None` once it is sent.
-    pub(in crate::relay) snapshot_behind: Option<Lsn>,
+    pub(in crate::relay) snapshot_after: Option<Lsn>,
     pub(in crate::relay) backoff: Backoff,
     pub(in crate::relay) told_assumptions: bool,
     /// A primary was reached: if a standby answers at its address now, a failover is on its way.

@@ -16,13 +16,12 @@ use crate::error::{Diagnose as _, chain};
 use crate::postgres::{
     self, Connection, Publication, ReplicationStream, Slot, SnapshotSlot, Sql, TableFacts,
 };
-use crate::relay::capture::captured::CapturedTable;
 use crate::relay::capture::preflight::{Capture, Preflight, application};
 use crate::relay::capture::resolver::Resolver;
 use crate::relay::capture::standby;
 use crate::relay::error::Error;
 use crate::relay::parts::RelayParts;
-use crate::relay::progress::comparison::{FoundSlot, PARTIAL_SNAPSHOT_FIX};
+use crate::relay::progress::comparison::FoundSlot;
 use crate::relay::progress::position::Position;
 use crate::relay::progress::position_store::{PositionWriter, Positions};
 use crate::relay::snapshot;
@@ -145,20 +144,20 @@ impl Opening<'_> {
         let Started { mut found, catch_up } = started;
         let snapshots = self.snapshots_left(&mut found, &site.origin);
         // On another timeline the WAL may end before what was remembered.
-        let snapshot_behind = (found.snapshot == DueSnapshot::Next)
-            .then(|| self.snapshot_behind.map_or(now.wal_end, |lsn| lsn.min(now.wal_end)));
+        let snapshot_after = (found.snapshot == DueSnapshot::Next)
+            .then(|| self.snapshot_after.map_or(now.wal_end, |lsn| lsn.min(now.wal_end)));
         // A stop of an earlier process holds until the rows are sent from the tables.
         position.stopped = found
             .position
             .as_ref()
-            .filter(|_| snapshot_behind.is_some())
+            .filter(|_| snapshot_after.is_some())
             .and_then(|read| read.stopped.clone());
         let mut link = Link {
             stream,
             sql: preflight.sql,
             confirmed: now.confirmed,
             sent_snapshot: made.snapshot,
-            snapshot_behind,
+            snapshot_after,
             origin: site.origin,
             stored: found.stored,
             snapshots,
@@ -210,36 +209,6 @@ impl Opening<'_> {
         let mut position = read.settled(self.captured.list_kept());
         positions.begin(&mut position);
         positions.write(&position).await
-    }
-
-    /// Settles what may have been missing in the stream, as far as the snapshot has the rows, and reports that.
-    pub(in crate::relay) fn settle(self, capture: &Capture, was_stopped: bool) {
-        let (tables, snapshot) = (&self.parts.tables, &self.parts.postgres.snapshot);
-        let is_sent = |table: &CapturedTable| {
-            let is_of = |facts: &&TableFacts| [table.oid(), table.root()].contains(&facts.oid);
-            // A table that is not captured any more lacks nothing.
-            capture.in_snapshot.iter().find(is_of).is_none_or(|facts| {
-                tables.is_signals(facts)
-                    || tables.is_in_snapshot(facts) && snapshot.own_statement(facts).is_none()
-            })
-        };
-        if self.parts.has_whole_snapshots() {
-            self.captured.trust_publication();
-        }
-        let had_suspicions = !self.captured.suspicions().is_empty();
-        let left = self.captured.settle_suspicions(is_sent);
-        if !left.is_empty() {
-            tracing::warn!(
-                tables = left.join(", "),
-                fix = PARTIAL_SNAPSHOT_FIX,
-                "rows that may be missing in the stream are not all in the snapshot: these tables are not in \
-                 snapshot.include.collection.list, or have a statement of their own"
-            );
-        } else if had_suspicions || was_stopped {
-            tracing::info!(
-                "rows that may have been missing in the stream are sent: snapshot.mode=always is not needed any more"
-            );
-        }
     }
 
     /// Sends what is in the captured tables: as the slot's own snapshot shows it, or as it is now.

@@ -67,7 +67,7 @@ impl<'s, 'p> Session<'s, 'p> {
     ) -> Self {
         core.positions.delay(Instant::now() + FIRST_POLL_MAX);
         let publication =
-            PublicationGuard::watch(parts, &link.sql, &link.capture, status, link.snapshot_behind.is_some());
+            PublicationGuard::watch(parts, &link.sql, &link.capture, status, link.snapshot_after.is_some());
         let promotion = PromotionGuard::watch(&link.sql, link.is_standby);
         let resolver = Resolver::new(parts, &link.sql, &link.capture, status, metrics);
         let offset = watch::Sender::new(None);
@@ -145,7 +145,7 @@ impl<'s, 'p> Session<'s, 'p> {
 
     /// Returns whether the stream has come to where it ends for a snapshot.
     fn has_caught_up(&self) -> bool {
-        self.link.snapshot_behind.is_some_and(|lsn| self.core.feedback.confirmed() >= lsn)
+        self.link.snapshot_after.is_some_and(|lsn| self.core.feedback.confirmed() >= lsn)
     }
 
     /// Drains after a failure: waits for records in flight and confirms what was acknowledged before the

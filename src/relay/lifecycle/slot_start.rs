@@ -42,7 +42,7 @@ pub(in crate::relay) struct Opening<'o> {
     /// Result of an earlier session of this process; with it the start is over.
     pub(in crate::relay) known: Option<&'o Known>,
     /// LSN that is confirmed before the snapshot that this process still owes.
-    pub(in crate::relay) snapshot_behind: Option<Lsn>,
+    pub(in crate::relay) snapshot_after: Option<Lsn>,
     /// Every table that this process has captured.
     pub(in crate::relay) captured: &'o CapturedTables,
 }
@@ -168,7 +168,7 @@ impl<'o> Opening<'o> {
     pub(in crate::relay) fn comparison(self) -> Comparison<'o> {
         Comparison {
             known: self.known,
-            snapshot_behind: self.snapshot_behind,
+            snapshot_after: self.snapshot_after,
             saw_slot: self.saw_slot,
             ..Comparison::of_parts(self.parts, self.captured)
         }

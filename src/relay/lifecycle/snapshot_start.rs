@@ -7,9 +7,11 @@ use std::time::Instant;
 use super::order::Found;
 use super::slot_start::{Made, Opening};
 use crate::error::chain;
-use crate::postgres::{Slot, SnapshotSlot};
+use crate::postgres::{Slot, SnapshotSlot, TableFacts};
+use crate::relay::capture::captured::CapturedTable;
 use crate::relay::capture::preflight::{Capture, Preflight};
 use crate::relay::error::Error;
+use crate::relay::progress::comparison::PARTIAL_SNAPSHOT_FIX;
 use crate::relay::progress::position::{Position, Unfinished};
 use crate::relay::snapshot::SnapshotProgressStore;
 use crate::relay::time::liveness::alive;
@@ -64,6 +66,36 @@ impl Opening<'_> {
         }
         self.end_snapshot(preflight, capture, &temporary, position, found.slot, made).await?;
         Ok(found)
+    }
+
+    /// Settles what may have been missing in the stream, as far as the snapshot has the rows, and reports that.
+    pub(in crate::relay) fn settle(self, capture: &Capture, was_stopped: bool) {
+        let (tables, snapshot) = (&self.parts.tables, &self.parts.postgres.snapshot);
+        let is_sent = |table: &CapturedTable| {
+            let is_of = |facts: &&TableFacts| [table.oid(), table.root()].contains(&facts.oid);
+            // A table that is not captured any more lacks nothing.
+            capture.in_snapshot.iter().find(is_of).is_none_or(|facts| {
+                tables.is_signals(facts)
+                    || tables.is_in_snapshot(facts) && snapshot.own_statement(facts).is_none()
+            })
+        };
+        if self.parts.has_whole_snapshots() {
+            self.captured.trust_publication();
+        }
+        let had_suspicions = !self.captured.suspicions().is_empty();
+        let left = self.captured.settle_suspicions(is_sent);
+        if !left.is_empty() {
+            tracing::warn!(
+                tables = left.join(", "),
+                fix = PARTIAL_SNAPSHOT_FIX,
+                "rows that may be missing in the stream are not all in the snapshot: these tables are not in \
+                 snapshot.include.collection.list, or have a statement of their own"
+            );
+        } else if had_suspicions || was_stopped {
+            tracing::info!(
+                "rows that may have been missing in the stream are sent: snapshot.mode=always is not needed any more"
+            );
+        }
     }
 
     /// Stores that the snapshot is complete, and drops what it needed. Another instance waits as long as the

@@ -38,7 +38,7 @@ pub(in crate::relay) struct Comparison<'c> {
     /// Result of an earlier session of this process; with it the start is over.
     pub(in crate::relay) known: Option<&'c Known>,
     /// LSN that this process confirms before it sends the snapshot of `snapshot.mode=always`, which is not sent yet.
-    pub(in crate::relay) snapshot_behind: Option<Lsn>,
+    pub(in crate::relay) snapshot_after: Option<Lsn>,
     /// True if rows are sent as change events.
     pub(in crate::relay) has_changes: bool,
     /// True if a snapshot has all rows of all tables.
@@ -98,7 +98,7 @@ impl<'c> Comparison<'c> {
             accept: parts.relay.position.accept,
             trusts_slot: parts.relay.position.trusts_slot,
             known: None,
-            snapshot_behind: None,
+            snapshot_after: None,
             has_changes: parts.route.changes().is_some(),
             has_whole_snapshots: parts.has_whole_snapshots(),
             saw_slot: false,
@@ -111,13 +111,13 @@ impl Comparison<'_> {
     /// Returns whether a snapshot is sent although there is a slot, with the offset `stored` for it. After an earlier session of this
     /// process none is, but for one that it still owes.
     pub(in crate::relay) fn takes_again(&self, stored: Option<&SourceOffset>) -> bool {
-        self.snapshot_behind.is_some() || self.known.is_none() && self.mode.takes_again(stored)
+        self.snapshot_after.is_some() || self.known.is_none() && self.mode.takes_again(stored)
     }
 
     /// Returns whether that snapshot waits for what the slot still has from before it. Behind the snapshot an older change would
     /// replace a newer row, and nothing would follow it where the newer change is not in the stream.
     pub(in crate::relay) fn catches_up_first(&self, confirmed: Lsn) -> bool {
-        match self.snapshot_behind {
+        match self.snapshot_after {
             Some(lsn) => confirmed < lsn,
             None => self.has_changes && self.mode == SnapshotMode::Always,
         }
@@ -135,7 +135,7 @@ impl Comparison<'_> {
     /// outboxd may have had it since, it is where this process has not been, or a snapshot comes first.
     pub(in crate::relay) fn needs_position(&self, slot: Option<Lsn>, origin: &Origin) -> bool {
         let is_passed_by = |known: &Known| slot.is_some_and(|slot| known.is_passed_by(slot, origin));
-        self.snapshot_behind.is_some() || self.known.is_none_or(|known| known.shared || is_passed_by(known))
+        self.snapshot_after.is_some() || self.known.is_none_or(|known| known.shared || is_passed_by(known))
     }
 
     /// Compares what is there with the position that is kept in Kafka.

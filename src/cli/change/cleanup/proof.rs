@@ -10,7 +10,7 @@ use crate::cleanup::{Horizon, captured_archive, doubts};
 use crate::cli::shell::next_start::next_start;
 use crate::cli::shell::progress::Progress;
 use crate::postgres::{Sql, TableFacts};
-use crate::relay::{Capture, Phase, RelayParts, stored_position};
+use crate::relay::{Capture, Phase, RelayParts, RowsAtStart, stored_position};
 use crate::wal::Lsn;
 
 /// Interval between two queries for the slot.
@@ -68,7 +68,7 @@ pub(super) async fn horizon(
     let kept = kept.map_err(|error| CleanupError::Relay(Box::new(error)))?;
     let database = sql.server().await?.database;
     let kept = kept.filter(|kept| kept.phase == Phase::Streaming && !kept.is_of_dropped(database));
-    if let Some(stop) = kept.as_ref().and_then(|kept| kept.stop(Some(confirmed), None, false)) {
+    if let Some(stop) = kept.as_ref().and_then(|kept| kept.stop(Some(confirmed), None, RowsAtStart::None)) {
         return Err(stop.into());
     }
     if let Some(warning) = kept.as_ref().and_then(|kept| kept.suspicions.first()) {

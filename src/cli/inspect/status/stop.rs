@@ -55,8 +55,7 @@ async fn find(direct: &Direct, parts: Arc<RelayParts>) -> Result<Option<(String,
         return Ok(None);
     }
     let confirmed = direct.confirmed.as_deref().and_then(|lsn| lsn.parse().ok());
-    let (accept, always) = (parts.relay.position.accept, parts.sends_all_rows_at_each_start());
-    let stop = kept.stop(confirmed, accept, always);
+    let stop = kept.stop(confirmed, parts.relay.position.accept, parts.rows_at_each_start());
     Ok(stop.map(|stop| (stop.to_string(), stop.fix())))
 }
 

@@ -128,7 +128,7 @@ async fn ask(parts: Arc<RelayParts>) -> Vec<Check> {
     let told = position::ConfiguredStart {
         stored_offset: parts.relay.offsets.is_some(),
         accept: parts.relay.position.accept,
-        always: parts.sends_all_rows_at_each_start(),
+        rows: parts.rows_at_each_start(),
         trusts_slot: parts.relay.position.trusts_slot,
     };
     let next = match &slot {

@@ -7,7 +7,7 @@ use super::topics::leaderless;
 use crate::error::{Class, Diagnose as _};
 use crate::kafka::{Error, Settings, Topic, tool_lines};
 use crate::postgres::SlotOptions;
-use crate::relay::{self, FIRST_START, NextStart, Phase, StartStep, StoredPosition};
+use crate::relay::{self, FIRST_START, NextStart, Phase, RowsAtStart, StartStep, StoredPosition};
 use crate::wal::Lsn;
 
 /// The state of the topic.
@@ -69,8 +69,7 @@ pub(super) struct ConfiguredStart {
     pub(super) stored_offset: bool,
     /// `outboxd.position.accept`
     pub(super) accept: Option<Lsn>,
-    /// True if each start sends all rows from the tables.
-    pub(super) always: bool,
+    pub(super) rows: RowsAtStart,
     /// True if `offset.mismatch.strategy` lets a start continue from a slot that was moved ahead.
     pub(super) trusts_slot: bool,
 }
@@ -107,7 +106,7 @@ pub(super) fn slot_position(
     }
     let acceptable = position.acceptable(confirmed);
     let is_accepted = told.accept.is_some() && told.accept == acceptable;
-    if let Some(stop) = position.stop(confirmed, told.accept, told.always) {
+    if let Some(stop) = position.stop(confirmed, told.accept, told.rows) {
         return Some(Check::error(code, &stop));
     }
     Some(match confirmed {
@@ -196,8 +195,18 @@ mod tests {
         let at = |lsn| SlotFacts { confirmed_flush_lsn: Some(Lsn::new(lsn)), ..facts() };
         let held = SlotFacts { active_pid: Some(7), ..at(200) };
         let (nothing, stored) = (
-            ConfiguredStart { stored_offset: false, accept: None, always: false, trusts_slot: false },
-            ConfiguredStart { stored_offset: true, accept: None, always: false, trusts_slot: false },
+            ConfiguredStart {
+                stored_offset: false,
+                accept: None,
+                rows: RowsAtStart::None,
+                trusts_slot: false,
+            },
+            ConfiguredStart {
+                stored_offset: true,
+                accept: None,
+                rows: RowsAtStart::None,
+                trusts_slot: false,
+            },
         );
         let accept = |lsn| ConfiguredStart { accept: Some(Lsn::new(lsn)), ..nothing };
         let cases = [
@@ -249,8 +258,12 @@ mod tests {
         let kept = kept.with_stop("rows are missing", "send them");
         let facts = SlotFacts { confirmed_flush_lsn: Some(Lsn::new(100)), ..facts() };
         let slot = FoundSlot { facts: Some(facts), database: Oid(5) };
-        let nothing =
-            ConfiguredStart { stored_offset: false, accept: None, always: false, trusts_slot: false };
+        let nothing = ConfiguredStart {
+            stored_offset: false,
+            accept: None,
+            rows: RowsAtStart::None,
+            trusts_slot: false,
+        };
         let judged = |told| slot_position(&options(false), &kept, &slot, told).unwrap();
         let check = judged(nothing);
         assert_eq!(check.outcome, Failure, "{check:?}");
@@ -258,7 +271,9 @@ mod tests {
             check.fix.as_deref().unwrap_or_default().contains("outboxd.position.accept=0/64"),
             "{check:?}"
         );
-        assert_eq!(judged(ConfiguredStart { always: true, ..nothing }).outcome, Fine);
+        assert_eq!(judged(ConfiguredStart { rows: RowsAtStart::All, ..nothing }).outcome, Fine);
+        let partial = judged(ConfiguredStart { rows: RowsAtStart::Some, ..nothing });
+        assert!(partial.fix.unwrap().starts_with("the snapshot leaves rows out"), "the fix of the relay");
         assert_eq!(judged(ConfiguredStart { accept: Some(Lsn::new(100)), ..nothing }).outcome, Fine);
     }
 }

@@ -99,7 +99,7 @@ impl Relay {
         let mut feed = Feed::new(&self.parts, &self.metrics, link.confirmed, acknowledged, stored);
         (feed.place.last_commit, feed.place.xmin) = (last_commit, xmin);
         begin_feed(&mut feed, batch, &self.parts.relay, link.repeat_range(follows_another));
-        if is_first && !link.sent_snapshot && link.snapshot_behind.is_none() {
+        if is_first && !link.sent_snapshot && link.snapshot_after.is_none() {
             feed.notify(Notification::initial(SnapshotStatus::Skipped, Vec::new()), Now::read());
         }
         let snapshots = memory.snapshots(&link.origin, link.snapshots.take());

@@ -105,7 +105,7 @@ impl Relay {
             let captured = &memory.captured;
             let (offsets, positions) = (places.offsets, places.positions.as_ref());
             let (known, saw_slot) = (known.as_ref(), memory.saw_slot);
-            let snapshot_behind = memory.snapshot_behind;
+            let snapshot_after = memory.snapshot_after;
             let opening = Opening {
                 parts,
                 tls,
@@ -115,7 +115,7 @@ impl Relay {
                 positions,
                 saw_slot,
                 known,
-                snapshot_behind,
+                snapshot_after,
                 captured,
             };
             let outcome = tokio::select! {
@@ -135,7 +135,7 @@ impl Relay {
                 Ok(Opened::SnapshotOnly) => return Ok(Attempt::SnapshotOnly),
                 Ok(Opened::Link(link)) => {
                     memory.reached_primary = true;
-                    memory.snapshot_behind = link.snapshot_behind;
+                    memory.snapshot_after = link.snapshot_after;
                     self.report_assumptions(&link, memory);
                     return Ok(Attempt::Link(link));
                 }

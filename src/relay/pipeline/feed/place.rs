@@ -79,10 +79,14 @@ impl StreamPlace {
         self.open.filter(|open| open.xid != Xid(0))
     }
 
+    /// Returns the open transaction of the stream. That of a snapshot is a different one at each reading of a row.
+    pub(super) fn streamed_transaction(&self) -> Option<Begin> {
+        self.source_transaction().filter(|_| self.snapshot == Snapshot::False)
+    }
+
     /// Returns the id of the open transaction of the stream.
     pub(super) fn within(&self) -> Option<Xid> {
-        let open = self.open.filter(|_| self.snapshot == Snapshot::False);
-        open.map(|begin| begin.xid)
+        self.streamed_transaction().map(|begin| begin.xid)
     }
 
     /// Returns the transaction of the current row, for an error about it.

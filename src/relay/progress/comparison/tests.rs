@@ -32,7 +32,7 @@ fn compare<R>(shared: bool, accept: Option<u64>, ask: impl FnOnce(Comparison<'_>
         accept: accept.map(Lsn::new),
         trusts_slot: false,
         known: Some(&known),
-        snapshot_behind: None,
+        snapshot_after: None,
         has_changes: true,
         has_whole_snapshots: true,
         saw_slot: false,
@@ -148,8 +148,8 @@ fn the_snapshot_of_every_start_waits_for_what_the_slot_has_and_is_sent_once() {
     for (mode, has_changes, is_later, behind, expected) in cases {
         let decided = compare(false, None, |comparison| {
             let known = comparison.known.filter(|_| is_later);
-            let snapshot_behind = behind.map(Lsn::new);
-            let comparison = Comparison { mode, has_changes, known, snapshot_behind, ..comparison };
+            let snapshot_after = behind.map(Lsn::new);
+            let comparison = Comparison { mode, has_changes, known, snapshot_after, ..comparison };
             (comparison.takes_again(None), comparison.catches_up_first(Lsn::new(20)))
         });
         assert_eq!(decided, expected, "{mode:?} {has_changes} {is_later} {behind:?}");

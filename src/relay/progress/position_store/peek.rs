@@ -9,7 +9,8 @@ use crate::kafka::{self, PositionTopic, Read};
 use crate::postgres;
 use crate::relay::capture::captured::CapturedTable;
 use crate::relay::error::Error;
-use crate::relay::parts::RelayParts;
+use crate::relay::parts::{RelayParts, RowsAtStart};
+use crate::relay::progress::comparison::PARTIAL_SNAPSHOT_FIX;
 use crate::relay::progress::position::{Phase, Position, Stopped, acceptable, is_of_dropped};
 use crate::wal::{Lsn, Oid};
 
@@ -58,17 +59,17 @@ impl StoredPosition {
     }
 
     /// Returns the error that the next start ends with, because the last one has ended with rows that are not
-    /// in the stream. `accept` is `outboxd.position.accept`; `always` means that each start sends all rows
-    /// from the tables.
+    /// in the stream. `accept` is `outboxd.position.accept`; `rows` are those that each start sends.
     pub(crate) fn stop(
         &self,
         slot: Option<Lsn>,
         accept: Option<Lsn>,
-        always: bool,
+        rows: RowsAtStart,
     ) -> Option<postgres::Error> {
         let acceptable = self.acceptable(slot);
-        let is_settled = always || accept.is_some() && accept == acceptable;
-        self.stopped.as_ref().filter(|_| !is_settled).map(|stopped| stopped.error(acceptable, None))
+        let is_settled = rows == RowsAtStart::All || accept.is_some() && accept == acceptable;
+        let hint = (rows == RowsAtStart::Some).then_some(PARTIAL_SNAPSHOT_FIX);
+        self.stopped.as_ref().filter(|_| !is_settled).map(|stopped| stopped.error(acceptable, hint))
     }
 
     /// Returns whether its database is gone, and another has its name.

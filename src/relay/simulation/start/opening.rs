@@ -296,7 +296,7 @@ impl<'p> Process<'p> {
             accept: self.accept,
             trusts_slot: false,
             known,
-            snapshot_behind: None,
+            snapshot_after: None,
             has_changes: false,
             has_whole_snapshots: true,
             saw_slot: self.memory.saw_slot,

@@ -103,9 +103,7 @@ impl<T: Transport> Feed<'_, T> {
                 Ok((mut records, counts)) => {
                     if self.recognises {
                         let names = tables.iter().map(|(_, table)| table.name());
-                        // That of a snapshot is another one at each reading.
-                        let is_streamed = self.place.snapshot == Snapshot::False;
-                        let transaction = self.place.source_transaction().filter(|_| is_streamed);
+                        let transaction = self.place.streamed_transaction();
                         records.report_digest(ChangeDigest::of(names, change, transaction.as_ref()));
                     }
                     for (table, count) in counts {
