@@ -16,6 +16,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::failure::chain;
 use super::handler::Handler;
+use super::offsets::Beginning;
 use super::work::Context;
 use crate::Error;
 use crate::core::{
@@ -67,6 +68,8 @@ pub(super) struct Loop<H, C: InboxContext> {
     is_checking: bool,
     /// Offset up to which each partition has ended, as PostgreSQL has stored it.
     stored: HashMap<PartitionId, i64>,
+    /// Offset at which this consumer began to read each partition, if it did so before the partition was assigned.
+    began: HashMap<PartitionId, i64>,
     /// Partitions for which Kafka has accepted an offset since they were assigned.
     accepted: HashSet<PartitionId>,
     /// Partitions of a topic that was created again. They are read from the beginning when they are taken again.
@@ -89,8 +92,7 @@ struct AtWork {
 /// Result of a task.
 enum Ended {
     Job(JobId, Outcome, Option<Connection>),
-    /// With the offset to seek to.
-    Take(Tenure, Option<Box<Taken>>, Option<i64>, Option<Connection>),
+    Take(Tenure, Option<Box<Taken>>, Beginning, Option<Connection>),
     Surrender(JobId, Written, Option<Connection>),
     Park(JobId, bool, Option<Connection>),
     Load(JobId, Loaded, Option<Connection>),
@@ -132,6 +134,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             is_committing: false,
             is_checking: false,
             stored: HashMap::new(),
+            began: HashMap::new(),
             accepted: HashSet::new(),
             recreated: HashSet::new(),
             incarnations: HashMap::new(),
@@ -345,9 +348,9 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 self.keep(connection);
                 Input::Loaded { id, loaded }
             }
-            Ended::Take(tenure, taken, rewind_to, connection) => {
+            Ended::Take(tenure, taken, beginning, connection) => {
                 self.keep(connection);
-                return Some(self.taken(tenure, taken, rewind_to));
+                return Some(self.taken(tenure, taken, beginning));
             }
             Ended::Purge(connection) => {
                 self.is_purging = false;
@@ -411,6 +414,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                     self.give_back(|tenure| tenure.partition == id);
                     self.positions.remove(&id);
                     self.stored.remove(&id);
+                    self.began.remove(&id);
                     self.incarnations.remove(&id);
                     self.accepted.remove(&id);
                     self.recreated.remove(&id);

@@ -7,7 +7,8 @@ use rdkafka::Offset;
 use rdkafka::consumer::{CommitMode, Consumer as _, StreamConsumer};
 use rdkafka::topic_partition_list::TopicPartitionList;
 
-use super::context::{self, InboxContext};
+use super::context::InboxContext;
+use super::group_offset::GroupOffset;
 use crate::core::PartitionId;
 
 /// Time limit for an answer from the brokers.
@@ -42,9 +43,9 @@ impl<C: InboxContext> Committer<C> {
 
     /// Commits up to these offsets. Returns whether Kafka has accepted them. Blocks until Kafka has answered; if it is
     /// unavailable, for up to the session timeout.
-    pub(crate) fn commit<'i>(&self, ends: impl Iterator<Item = (&'i PartitionId, i64)>) -> bool {
+    pub(crate) fn commit<'i>(&self, ends: impl Iterator<Item = (&'i PartitionId, &'i GroupOffset)>) -> bool {
         let mut list = TopicPartitionList::new();
-        ends.for_each(|(id, end)| context::add(&mut list, id, end));
+        ends.for_each(|(id, end)| end.add_to(&mut list, id));
         if list.count() == 0 {
             return true;
         }

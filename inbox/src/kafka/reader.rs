@@ -17,6 +17,7 @@ use rdkafka::{ClientConfig, Offset};
 use super::committer::Committer;
 use super::context::{Context, InboxContext, Rebalanced, Rebalances};
 use super::error::Error;
+use super::group_offset::GroupOffset;
 use super::partitions::Partitions;
 use super::retention::RetentionQuery;
 use crate::core::PartitionId;
@@ -144,7 +145,7 @@ impl<C: InboxContext> Consumer<C> {
     }
 
     /// Sets the offsets that are committed when a partition is revoked.
-    pub(crate) fn set_ends<'i>(&self, ends: impl Iterator<Item = (&'i PartitionId, i64)>) {
+    pub(crate) fn set_ends(&self, ends: impl Iterator<Item = (PartitionId, GroupOffset)>) {
         self.rebalances().set_ends(ends);
     }
 

@@ -8,7 +8,7 @@ use crate::consumer::handler::Handler;
 use crate::consumer::offsets::Stored;
 use crate::consumer::telemetry::Operation;
 use crate::core::{Input, PartitionId, Tenure};
-use crate::kafka::InboxContext;
+use crate::kafka::{Began, GroupOffset, InboxContext};
 use crate::postgres::End;
 
 impl<H: Handler, C: InboxContext> Loop<H, C> {
@@ -26,6 +26,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         let accepted = to_commit.filter(|id| self.accepted.contains(*id)).cloned().collect::<Vec<_>>();
         let (committer, context, connection) =
             (self.kafka.committer(), Arc::clone(&self.context), self.idle.pop());
+        let offsets = self.group_offsets(commits.iter().map(|commit| (&commit.partition, commit.end)));
         self.tasks.spawn(async move {
             let (stored, connection) = context.store_offsets(connection, &ends).await;
             match stored {
@@ -43,8 +44,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                     return Err(gone);
                 }
                 let began = Instant::now();
-                let is_accepted =
-                    committer.commit(commits.iter().map(|commit| (&commit.partition, commit.end)));
+                let is_accepted = committer.commit(offsets.iter().map(|(id, offset)| (id, offset)));
                 telemetry.asked(Operation::Commit, None, began.elapsed(), is_accepted);
                 Ok((commits, is_accepted))
             });
@@ -88,7 +88,23 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
 
     /// Sets the offsets that the Kafka consumer commits when a partition is revoked: those that PostgreSQL has stored.
     pub(super) fn set_ends(&self) {
-        self.kafka.set_ends(self.stored.iter().map(|(id, end)| (id, *end)));
+        self.kafka.set_ends(self.group_offsets(self.stored.iter().map(|(id, end)| (id, *end))).into_iter());
+    }
+
+    fn group_offsets<'i>(
+        &self,
+        ends: impl Iterator<Item = (&'i PartitionId, i64)>,
+    ) -> Vec<(PartitionId, GroupOffset)> {
+        let began = |id| {
+            let consumer = Arc::clone(&self.context.consumer);
+            self.began_at(id).map(|offset| Began { offset, consumer })
+        };
+        ends.map(|(id, offset)| (id.clone(), GroupOffset { offset, began: began(id) })).collect()
+    }
+
+    /// Returns the offset at which this consumer began to read a partition.
+    pub(super) fn began_at(&self, id: &PartitionId) -> Option<i64> {
+        self.began.get(id).copied().or_else(|| self.core.first_read(id))
     }
 
     /// Stores the last offsets. Returns those that may be committed to Kafka.
@@ -108,9 +124,10 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
     /// Commits the last offsets, behind any commit in progress.
     pub(super) async fn commit_last(self, ends: Vec<(PartitionId, i64)>, deadline: tokio::time::Instant) {
         // Kafka revokes the partitions when the consumer is closed.
-        self.kafka.set_ends(ends.iter().map(|(id, end)| (id, *end)));
+        let offsets = self.group_offsets(ends.iter().map(|(id, end)| (id, *end)));
+        self.kafka.set_ends(offsets.iter().cloned());
         let committer = self.kafka.committer();
-        let commit = move || committer.commit(ends.iter().map(|(id, end)| (id, *end)));
+        let commit = move || committer.commit(offsets.iter().map(|(id, offset)| (id, offset)));
         let committed = tokio::time::timeout_at(deadline, tokio::task::spawn_blocking(commit)).await;
         if !matches!(committed, Ok(Ok(true))) {
             tracing::warn!("the last offsets are not committed: their events will be given again");
