@@ -8,7 +8,7 @@ use super::handler::Handler;
 use super::work::Context;
 use crate::core::PartitionId;
 use crate::kafka::{GroupOffset, InboxContext, Partitions};
-use crate::postgres::{self, Connection, End};
+use crate::postgres::{self, Connection, End, NotStored};
 
 /// Error of reading the offset that is committed to Kafka.
 #[derive(Debug, thiserror::Error)]
@@ -24,9 +24,8 @@ pub(super) enum CommittedError {
 pub(super) enum Stored {
     All,
     Nothing,
-    /// All but those with these indexes: their partitions were taken in another incarnation of the database, or in a newer state of its
-    /// tables.
-    ElsewhereTaken(Vec<usize>),
+    /// All but those with these indexes.
+    AllBut(Vec<(usize, NotStored)>),
 }
 
 /// Offset from which a partition that was taken is read.
@@ -100,12 +99,12 @@ impl<H: Handler> Context<H> {
     ) -> (Stored, Option<Connection>) {
         let stored = async {
             let connection = self.connection(connection).await?;
-            let moved = postgres::store_offsets(&connection, ends).await?;
-            Ok::<_, postgres::Error>((moved, connection))
+            let not_stored = postgres::store_offsets(&connection, ends).await?;
+            Ok::<_, postgres::Error>((not_stored, connection))
         };
         match stored.await {
-            Ok((moved, connection)) if moved.is_empty() => (Stored::All, Some(connection)),
-            Ok((moved, connection)) => (Stored::ElsewhereTaken(moved), Some(connection)),
+            Ok((not_stored, connection)) if not_stored.is_empty() => (Stored::All, Some(connection)),
+            Ok((not_stored, connection)) => (Stored::AllBut(not_stored), Some(connection)),
             Err(error) => {
                 tracing::warn!(error = chain(&error), "cannot store offsets; retrying");
                 (Stored::Nothing, None)

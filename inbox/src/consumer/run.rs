@@ -25,7 +25,7 @@ use crate::core::{
 };
 use crate::event::{Event, Position};
 use crate::kafka::{Consumer, InboxContext, Rebalanced};
-use crate::postgres::{Connection, Taken, Tenancy, Written};
+use crate::postgres::{Connection, NotStored, Taken, Tenancy, Written};
 
 /// Interval between commits of offsets.
 const COMMIT_EVERY: Duration = Duration::from_millis(500);
@@ -99,8 +99,8 @@ enum Ended {
     Purge(Option<Connection>),
     /// Commits that PostgreSQL has stored, and whether Kafka has accepted them.
     Commit(Vec<Commit>, bool, Option<Connection>),
-    /// Partitions that were taken in another incarnation of the database.
-    Moved(Vec<Tenure>, Option<Connection>),
+    /// Partitions for which no offset was stored; then none is committed to Kafka.
+    NotStored(Vec<(Tenure, NotStored)>, Option<Connection>),
     /// Partitions for which the group has no offset any more.
     Recreated(Vec<PartitionId>, Option<Connection>),
     GiveBack(Option<Connection>),
@@ -368,10 +368,10 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 }
                 return None;
             }
-            Ended::Moved(moved, connection) => {
+            Ended::NotStored(not_stored, connection) => {
                 self.keep(connection);
                 self.is_committing = false;
-                self.take_moved(moved);
+                self.take_not_stored(not_stored);
                 return None;
             }
             Ended::Recreated(gone, connection) => {

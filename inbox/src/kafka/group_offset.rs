@@ -20,8 +20,8 @@ pub(crate) struct GroupOffset {
 
 /// Offset at which a consumer began to read a partition. It is committed as the metadata of each offset.
 ///
-/// A database that has been put back to a state before that does not know the partition. It says then that the effects of all events
-/// from here on are lost.
+/// A database that has been put back to a state before that does not know the partition. The effects of all events from this offset on
+/// are lost then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Began {
     pub(crate) offset: i64,

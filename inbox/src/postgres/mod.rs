@@ -45,7 +45,7 @@ pub(crate) use purge::purge;
 pub(crate) use sequence::{DeadNumber, Numbered};
 pub(crate) use session::Parameter;
 pub(crate) use statements::Mark;
-pub(crate) use tenancy::{End, Taken, Tenancy, find_lost, give_back, store_offsets, take};
+pub(crate) use tenancy::{End, NotStored, Taken, Tenancy, find_lost, give_back, store_offsets, take};
 pub(crate) use tokio_session::Session;
 pub(crate) use transaction::Entered;
 pub(crate) use way::Remembers;

@@ -152,11 +152,12 @@ pub(super) const LOST: &str = "SELECT number::int FROM unnest($1::int[], $2::big
      WHERE NOT EXISTS (SELECT FROM inbox_partition AS held WHERE held.id = known.id AND held.epoch = known.epoch)";
 
 /// Stores the offsets up to which the events of partitions have ended, of those that are still held. Returns for each partition, by its
-/// index in the arrays, from 1, whether it was taken in this incarnation and still has at least the offset that was stored last ($5); for
-/// the others nothing is stored.
+/// index in the arrays, from 1, whether it was taken in this incarnation and still has at least the offset that was stored last ($5), and
+/// whether it is still held; for the others nothing is stored.
 pub(super) const STORE_OFFSETS: &str = concat!(
-    "SELECT number::int, CASE WHEN is_here THEN inbox_ended(id, epoch, next_offset) END, is_here FROM (\
-     SELECT ended.*, incarnation = ",
+    "SELECT number::int, CASE WHEN is_here AND is_held THEN inbox_ended(id, epoch, next_offset) END, is_here, is_held FROM (\
+     SELECT ended.*, EXISTS (SELECT FROM inbox_partition AS held WHERE held.id = ended.id AND held.epoch = ended.epoch) AS is_held, \
+     incarnation = ",
     incarnation!(),
     " AND NOT EXISTS (SELECT FROM inbox_partition AS held WHERE held.id = ended.id AND held.epoch = ended.epoch \
      AND coalesce(held.next_offset, 0) < ended.last_stored) \

@@ -89,13 +89,24 @@ pub(crate) struct End {
     pub(crate) last_stored: Option<i64>,
 }
 
+/// Reason for which no offset is stored for a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotStored {
+    /// It was taken in another incarnation of the database, or the tables have an older offset than the last one stored.
+    Moved,
+    /// Another session has taken it.
+    Fenced,
+}
+
 /// Stores the offsets up to which the events of partitions have ended. This happens before they are committed to Kafka, and in the same
-/// process that committed the effects. Returns, by their indexes, the partitions for which nothing is stored, since they were taken in
-/// another incarnation of the database, or its tables have an older offset than the last one stored.
+/// process that committed the effects. Returns, by their indexes, the partitions for which nothing is stored.
 ///
 /// Invariant: an offset is valid only for the database whose transactions it stands for. A failover or a restore may have lost the last of
 /// them.
-pub(crate) async fn store_offsets(connection: &Connection, ends: &[End]) -> Result<Vec<usize>, Error> {
+pub(crate) async fn store_offsets(
+    connection: &Connection,
+    ends: &[End],
+) -> Result<Vec<(usize, NotStored)>, Error> {
     let doing = "store offsets";
     let ids: Vec<i32> = ends.iter().map(|end| end.tenancy.partition).collect();
     let epochs: Vec<i64> = ends.iter().map(|end| end.tenancy.epoch).collect();
@@ -110,8 +121,17 @@ pub(crate) async fn store_offsets(connection: &Connection, ends: &[End]) -> Resu
         (&last_stored, Type::INT8_ARRAY),
     ];
     let rows = connection.query(STORE_OFFSETS, &parameters).await.map_err(Error::of(doing))?;
-    let of_others = rows.iter().filter(|row| !row.get::<bool>(2).unwrap_or_default());
-    of_others.map(index).collect::<Result<_, DriverError>>().map_err(Error::of(doing))
+    let not_stored = |row: &Row| {
+        let (is_here, is_held): (bool, bool) = (row.get(2)?, row.get(3)?);
+        let reason = match (is_here, is_held) {
+            (true, true) => return Ok(None),
+            (false, _) => NotStored::Moved,
+            (true, false) => NotStored::Fenced,
+        };
+        Ok(Some((index(row)?, reason)))
+    };
+    let all = rows.iter().map(not_stored).filter_map(Result::transpose);
+    all.collect::<Result<_, DriverError>>().map_err(Error::of(doing))
 }
 
 /// Returns the index that is in the first column as a number from 1.

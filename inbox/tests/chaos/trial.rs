@@ -309,6 +309,7 @@ impl<'w> Trial<'w> {
                 return None;
             }
             if began.elapsed() > within {
+                self.print_tables();
                 return Some(format!(
                     "stuck: {parked} parked, {open} offsets not committed, {} lost",
                     lost.len()
@@ -319,6 +320,20 @@ impl<'w> Trial<'w> {
                 self.unblock_all();
             }
             let_pass(Duration::from_millis(300));
+        }
+    }
+
+    /// Prints what may hold up the consumers.
+    fn print_tables(&self) {
+        for sql in [
+            "SELECT partition_id, \"offset\", convert_from(key, 'UTF8'), attempts, error, not_before - now(), is_dead, number, begun FROM inbox_parked ORDER BY 1, 2",
+            "SELECT id, partition, epoch, next_offset, begun_from, begun_until FROM inbox_partition",
+            "SELECT pid, state, now() - xact_start, wait_event, left(query, 100), (SELECT string_agg(concat_ws(':', mode, classid, objid, granted), ' ') \
+             FROM pg_locks AS held WHERE held.pid = session.pid AND locktype = 'advisory') FROM pg_stat_activity AS session WHERE datname = current_database()",
+        ] {
+            let whole = format!("SELECT row_to_json(seen)::text FROM ({sql}) AS seen");
+            let rows = self.world.query(&self.url(), &whole).unwrap_or_default();
+            rows.iter().for_each(|row| eprintln!("{}", row.get::<_, String>(0)));
         }
     }
 

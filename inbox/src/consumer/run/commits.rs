@@ -9,7 +9,7 @@ use crate::consumer::offsets::Stored;
 use crate::consumer::telemetry::Operation;
 use crate::core::{Input, PartitionId, Tenure};
 use crate::kafka::{Began, GroupOffset, InboxContext};
-use crate::postgres::End;
+use crate::postgres::{End, NotStored};
 
 impl<H: Handler, C: InboxContext> Loop<H, C> {
     /// Starts a commit unless one is running: commits must not overtake each other. Invariant: an offset is committed to
@@ -32,9 +32,10 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             match stored {
                 Stored::All => {}
                 Stored::Nothing => return Ended::Commit(Vec::new(), false, connection),
-                Stored::ElsewhereTaken(moved) => {
-                    let moved = moved.into_iter().filter_map(|index| tenures.get(index).cloned()).collect();
-                    return Ended::Moved(moved, connection);
+                Stored::AllBut(not_stored) => {
+                    let tenure =
+                        |(index, reason): (usize, NotStored)| Some((tenures.get(index)?.clone(), reason));
+                    return Ended::NotStored(not_stored.into_iter().filter_map(tenure).collect(), connection);
                 }
             }
             let telemetry = context.telemetry.clone();
@@ -81,9 +82,14 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         }
     }
 
-    /// Takes partitions again that were taken in another incarnation of the database, or in a newer state of its tables.
-    pub(super) fn take_moved(&mut self, moved: Vec<Tenure>) {
-        moved.into_iter().for_each(|tenure| self.turn(Input::Moved(tenure)));
+    /// Takes partitions again for which no offset was stored.
+    pub(super) fn take_not_stored(&mut self, not_stored: Vec<(Tenure, NotStored)>) {
+        for (tenure, reason) in not_stored {
+            self.turn(match reason {
+                NotStored::Moved => Input::Moved(tenure),
+                NotStored::Fenced => Input::Lost(tenure),
+            });
+        }
     }
 
     /// Sets the offsets that the Kafka consumer commits when a partition is revoked: those that PostgreSQL has stored.
