@@ -25,8 +25,8 @@ var errNotHeld = errors.New("the partition is not held any more")
 // take is called when the group has assigned partitions, before their first record is fetched. It ends the transactions of the last holder.
 func (in *inbox) take(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	for partition, committed := range offsets[in.topic] {
-		var id, epoch, next int64 // Before the first event has ended, the group's offset counts.
-		const take = "SELECT partition_id, epoch, coalesce(next_offset, $4) FROM inbox_take($1, $2, $3, $1)"
+		var id, epoch, next int64 // The group's offset counts if none is stored, or the topic was created again.
+		const take = "SELECT partition_id, epoch, least(next_offset, $4) FROM inbox_take($1, $2, $3, $1)"
 		values := []any{in.consumer, in.topic, partition, committed.EpochOffset().Offset}
 		if err := in.postgres.QueryRow(ctx, take, values...).Scan(&id, &epoch, &next); err != nil {
 			in.fail(err)

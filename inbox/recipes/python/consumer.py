@@ -25,13 +25,13 @@ class Inbox:
         return self.connection.transaction()
 
     def take(self):
-        """Takes partitions, which ends the transactions of their last holder, and reads from where that has ended."""
+        """Takes partitions, and reads from where the last holder has ended; without an offset of the group, it may be another topic."""
         partitions = self.kafka.committed(self.kafka.assignment(), timeout=30)
         for p in partitions:
             with self.transaction():
                 values = (self.consumer, p.topic, p.partition, self.consumer)
                 *tenure, next_offset = self.connection.execute("SELECT * FROM inbox_take(%s, %s, %s, %s)", values).fetchone()
-            self.held[p.partition], p.offset = tenure, p.offset if next_offset is None else next_offset
+            self.held[p.partition], p.offset = tenure, p.offset if next_offset is None else min(p.offset, next_offset)
         self.kafka.assign(partitions)
 
     def end(self, message, is_dead):

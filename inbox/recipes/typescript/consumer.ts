@@ -19,19 +19,19 @@ const connect = () => new pg.Client({ connectionString: postgres, keepAlive: tru
 const producer = new confluent.HighLevelProducer({ "bootstrap.servers": kafka, "enable.idempotence": true, "message.timeout.ms": 30_000 });
 const consumer = new confluent.KafkaConsumer({ "bootstrap.servers": kafka, "group.id": name, "enable.auto.commit": false,
   "auto.offset.reset": "earliest", "isolation.level": "read_committed", "session.timeout.ms": 6000, rebalance_cb: rebalance });
-
 function rebalance({ code }: LibrdKafkaError, partitions: TopicPartitionOffset[]) {
   assigned = code === confluent.CODES.ERRORS.ERR__ASSIGN_PARTITIONS ? partitions : undefined; // They are read once `take` assigns them.
   if (!assigned) held.clear(), consumer.unassign();
 }
 /** Takes partitions, which ends the transactions of their last holder, and reads from where that has ended. */
 async function take(partitions: TopicPartitionOffset[]) {
-  for (const p of partitions) {
+  const committed = await promisify<TopicPartitionOffset[]>((done) => consumer.committed(partitions, 30_000, done))();
+  for (const p of committed) {
     const { rows: [row] } = await (connection ??= await connect()).query("SELECT * FROM inbox_take($1, $2, $3, $1)", [name, p.topic, p.partition]);
     held.set(p.partition, [row.partition_id, row.epoch]);
-    if (row.next_offset !== null) p.offset = Number(row.next_offset); // Otherwise it is the group's.
+    if (row.next_offset !== null && p.offset >= 0) p.offset = Math.min(p.offset, Number(row.next_offset)); // None in a topic that was created again.
   }
-  if (assigned === partitions) assigned = void consumer.assign(partitions); // Not if the group has changed it meanwhile.
+  if (assigned === partitions) assigned = void consumer.assign(committed); // Not if the group has changed it meanwhile.
 }
 /** One transaction: checks that the partition is held and the event new, makes its changes, and stores the offset behind it. */
 async function end({ partition, offset, value, headers }: Message, isDead: boolean) {

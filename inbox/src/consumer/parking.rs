@@ -7,7 +7,7 @@ use super::failure::chain;
 use super::handler::Handler;
 use super::telemetry::{End, Operation};
 use super::work::Context;
-use crate::core::{Load, Loaded, Park, Reason, Surrender};
+use crate::core::{Failed, Load, Loaded, Park, Reason, Surrender};
 use crate::postgres::{self, Connection, DeadNumber, Settled, Tenancy, Written};
 
 /// Pause between two attempts to record that an event is a dead letter.
@@ -26,7 +26,15 @@ impl<H: Handler> Context<H> {
             if !connection.is_of(tenancy) {
                 return Ok((false, Some(connection)));
             }
-            let written = connection.park(tenancy, &park.events, park.failed.as_ref()).await?;
+            let mut written = connection.park(tenancy, &park.events, park.failed.as_ref()).await;
+            if let (Err(error), Some(failed)) = (&written, &park.failed)
+                && error.is_of_the_encoding()
+            {
+                connection.roll_back_own().await?;
+                let failed = Failed { error: in_ascii(&failed.error), ..failed.clone() };
+                written = connection.park(tenancy, &park.events, Some(&failed)).await;
+            }
+            let written = written?;
             if written == Written::Yes {
                 self.telemetry.parked(&park.tenure.partition.topic, park.events.len());
             }
@@ -162,4 +170,9 @@ impl<H: Handler> Context<H> {
         }
         Ok((written, connection))
     }
+}
+
+/// Returns a text for databases whose encoding lacks some of its characters.
+fn in_ascii(text: &str) -> String {
+    text.chars().map(|char| if char.is_ascii() { char } else { '?' }).collect()
 }

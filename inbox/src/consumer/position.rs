@@ -62,7 +62,7 @@ impl<H: Handler> Context<H> {
         let mark = tenancy.mark(job);
         let entered = match placed(&positions, fresh, &deliveries) {
             Some(placed) => connection.enter_by_position(tenancy, mark, topic, &placed).await?,
-            None => return Ok(Outcome::Done),
+            None => return Ok(Outcome::Repeated),
         };
         self.run_new(connection, tenancy, job, deliveries, entered, mark).await
     }

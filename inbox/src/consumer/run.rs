@@ -4,7 +4,7 @@ mod commits;
 mod taking;
 mod watch;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::failure::chain;
 use super::handler::Handler;
+use super::offsets::Beginning;
 use super::work::Context;
 use crate::Error;
 use crate::core::{
@@ -24,7 +25,7 @@ use crate::core::{
 };
 use crate::event::{Event, Position};
 use crate::kafka::{Consumer, InboxContext, Rebalanced};
-use crate::postgres::{Connection, Taken, Tenancy, Written};
+use crate::postgres::{Connection, NotStored, Taken, Tenancy, Written};
 
 /// Interval between commits of offsets.
 const COMMIT_EVERY: Duration = Duration::from_millis(500);
@@ -67,6 +68,12 @@ pub(super) struct Loop<H, C: InboxContext> {
     is_checking: bool,
     /// Offset up to which each partition has ended, as PostgreSQL has stored it.
     stored: HashMap<PartitionId, i64>,
+    /// Offset at which this consumer began to read each partition, if it did so before the partition was assigned.
+    began: HashMap<PartitionId, i64>,
+    /// Partitions for which Kafka has accepted an offset since they were assigned.
+    accepted: HashSet<PartitionId>,
+    /// Partitions of a topic that was created again. They are read from the beginning when they are taken again.
+    recreated: HashSet<PartitionId>,
     /// Incarnation of the database in which each partition was last taken.
     incarnations: HashMap<PartitionId, Arc<str>>,
     /// Partitions to take; `taking` counts those in progress.
@@ -85,16 +92,17 @@ struct AtWork {
 /// Result of a task.
 enum Ended {
     Job(JobId, Outcome, Option<Connection>),
-    /// With the offset to seek to.
-    Take(Tenure, Option<Box<Taken>>, Option<i64>, Option<Connection>),
+    Take(Tenure, Option<Box<Taken>>, Beginning, Option<Connection>),
     Surrender(JobId, Written, Option<Connection>),
     Park(JobId, bool, Option<Connection>),
     Load(JobId, Loaded, Option<Connection>),
     Purge(Option<Connection>),
     /// Commits that PostgreSQL has stored, and whether Kafka has accepted them.
     Commit(Vec<Commit>, bool, Option<Connection>),
-    /// Partitions that were taken in another incarnation of the database.
-    Moved(Vec<Tenure>, Option<Connection>),
+    /// Partitions for which no offset was stored; then none is committed to Kafka.
+    NotStored(Vec<(Tenure, NotStored)>, Option<Connection>),
+    /// Partitions for which the group has no offset any more.
+    Recreated(Vec<PartitionId>, Option<Connection>),
     GiveBack(Option<Connection>),
     /// Partitions that another session has taken.
     Check(Vec<Tenure>, Option<Connection>),
@@ -126,6 +134,9 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             is_committing: false,
             is_checking: false,
             stored: HashMap::new(),
+            began: HashMap::new(),
+            accepted: HashSet::new(),
+            recreated: HashSet::new(),
             incarnations: HashMap::new(),
             to_take: VecDeque::new(),
             taking: 0,
@@ -337,9 +348,9 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 self.keep(connection);
                 Input::Loaded { id, loaded }
             }
-            Ended::Take(tenure, taken, rewind_to, connection) => {
+            Ended::Take(tenure, taken, beginning, connection) => {
                 self.keep(connection);
-                return Some(self.taken(tenure, taken, rewind_to));
+                return Some(self.taken(tenure, taken, beginning));
             }
             Ended::Purge(connection) => {
                 self.is_purging = false;
@@ -352,14 +363,21 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 self.stored.extend(stored.iter().map(|commit| (commit.partition.clone(), commit.end)));
                 self.set_ends();
                 if is_accepted {
+                    self.accepted.extend(stored.iter().map(|commit| commit.partition.clone()));
                     self.core.committed(Instant::now(), &stored);
                 }
                 return None;
             }
-            Ended::Moved(moved, connection) => {
+            Ended::NotStored(not_stored, connection) => {
                 self.keep(connection);
                 self.is_committing = false;
-                self.take_moved(moved);
+                self.take_not_stored(not_stored);
+                return None;
+            }
+            Ended::Recreated(gone, connection) => {
+                self.keep(connection);
+                self.is_committing = false;
+                self.take_recreated(gone);
                 return None;
             }
             Ended::GiveBack(connection) => {
@@ -396,7 +414,10 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                     self.give_back(|tenure| tenure.partition == id);
                     self.positions.remove(&id);
                     self.stored.remove(&id);
+                    self.began.remove(&id);
                     self.incarnations.remove(&id);
+                    self.accepted.remove(&id);
+                    self.recreated.remove(&id);
                     self.to_take.retain(|tenure| tenure.partition != id);
                     self.turn(Input::Revoked(id));
                 }

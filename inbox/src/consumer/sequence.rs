@@ -58,7 +58,11 @@ impl<H: Handler> Context<H> {
             let mark = if plan.gaps.is_empty() { mark } else { mark.staying() };
             self.commit(connection, tenancy, job, mark).await?;
             self.report_ended(job, plan.handle.len(), plan.gaps.len());
-            Ok(if numbered == Numbered::Closed { Outcome::Closed } else { Outcome::Done })
+            Ok(match numbered {
+                Numbered::Closed => Outcome::Closed,
+                _ if plan.handle.is_empty() => Outcome::Repeated,
+                _ => Outcome::Done,
+            })
         };
         outcome(connection, tenancy, mark, written.await).await
     }

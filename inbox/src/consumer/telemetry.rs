@@ -88,7 +88,7 @@ pub(super) fn span(consumer: &str, deliveries: &[Delivery]) -> Span {
 /// Returns OpenTelemetry's `error.type`; `None` on success.
 pub(super) fn error_type(outcome: &Outcome) -> Option<&'static str> {
     match outcome {
-        Outcome::Done | Outcome::Closed => None,
+        Outcome::Done | Outcome::Repeated | Outcome::Closed => None,
         Outcome::Failed { kind: FailureKind::Retry, .. } => Some("retry"),
         Outcome::Failed { kind: FailureKind::Poison, .. } => Some("poison"),
         Outcome::Uncharged { reason: Uncharged::Conflict, .. } => Some("conflict"),

@@ -267,7 +267,8 @@ impl<H: Handler> Context<H> {
         if committed.is_ok() {
             self.report_ended(job, new, 0);
         }
-        outcome(connection, tenancy, mark, committed.map(|()| Outcome::Done)).await
+        let ended = if new > 0 { Outcome::Done } else { Outcome::Repeated };
+        outcome(connection, tenancy, mark, committed.map(|()| ended)).await
     }
 
     /// Commits the transaction of a job. Notifies the loop first, so that the next handler need not wait for it.

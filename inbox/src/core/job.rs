@@ -22,8 +22,6 @@ pub(crate) struct Tenure {
     pub(crate) partition: PartitionId,
     /// Number from a counter of this consumer, unique across its partitions.
     pub(crate) number: u64,
-    /// First tenure since the partition was assigned.
-    pub(crate) is_first: bool,
 }
 
 /// Offset to commit for a partition.
@@ -58,8 +56,10 @@ pub(crate) struct Job {
 /// Result of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The transaction was committed, or the events were done before.
+    /// The handler was called and the transaction committed.
     Done,
+    /// No handler was called: the events were done before, or they wait in the table for earlier ones.
+    Repeated,
     /// As [`Outcome::Done`], and events in the table have waited for this one.
     Closed,
     /// The handler failed.

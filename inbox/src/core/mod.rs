@@ -235,7 +235,7 @@ impl Core {
 
     fn assign(&mut self, id: PartitionId, actions: &mut Vec<Action>) {
         let assignment = self.count();
-        let tenure = Tenure { partition: id.clone(), number: assignment, is_first: true };
+        let tenure = Tenure { partition: id.clone(), number: assignment };
         actions.push(Action::Take(tenure.clone()));
         self.partitions.insert(id, Partition::new(assignment, tenure));
     }
@@ -283,7 +283,9 @@ impl Core {
         }
         let Some(partition) = partition else { return };
         match outcome {
-            Outcome::Done => begun.lanes.iter().for_each(|(name, count)| partition.end(name, *count)),
+            Outcome::Done | Outcome::Repeated => {
+                begun.lanes.iter().for_each(|(name, count)| partition.end(name, *count));
+            }
             Outcome::Closed => begun.lanes.iter().for_each(|(name, count)| {
                 partition.look_into_table(name);
                 partition.end(name, *count);
@@ -320,7 +322,7 @@ impl Core {
             partition.wake(now, first);
             if matches!(partition.standing, Standing::Without(until) if until <= now) {
                 counter += 1;
-                partition.tenure = Tenure { partition: id.clone(), number: counter, is_first: false };
+                partition.tenure = Tenure { partition: id.clone(), number: counter };
                 partition.standing = Standing::Taking;
                 actions.push(Action::Take(partition.tenure.clone()));
             }

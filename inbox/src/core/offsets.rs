@@ -1,13 +1,15 @@
 //! Ended offsets of a partition.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
 /// Offsets of a partition that have ended, which determine the offset to commit.
 #[derive(Debug, Default)]
 pub(super) struct Offsets {
-    /// Offsets that were received and have not ended.
-    open: BTreeSet<i64>,
+    /// Offsets that were received and have not ended, with the number of their events: a topic that was created again has other events
+    /// with the same offsets.
+    open: BTreeMap<i64, u32>,
     /// First offset received.
     first: Option<i64>,
     /// Offset after the last one received.
@@ -33,7 +35,19 @@ impl Offsets {
                 "offsets begin again: the topic was made again, or offsets were reset"
             );
         }
-        self.open.insert(offset)
+        match self.open.entry(offset) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(vacant) => {
+                vacant.insert(1);
+                true
+            }
+        }
+    }
+
+    /// Adds an event whose offset is open already, for another event.
+    pub(super) fn begin_another(&mut self, offset: i64) {
+        let count = self.open.entry(offset).or_default();
+        *count = count.saturating_add(1);
     }
 
     pub(super) fn first(&self) -> Option<i64> {
@@ -42,12 +56,16 @@ impl Offsets {
 
     /// Marks an offset as ended: its event is done or given up.
     pub(super) fn end(&mut self, offset: i64) {
-        self.open.remove(&offset);
+        let Some(count) = self.open.get_mut(&offset) else { return };
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            self.open.remove(&offset);
+        }
     }
 
     /// Returns the offset before which all events have ended.
     pub(super) fn contiguous_end(&self) -> Option<i64> {
-        self.open.first().copied().or(self.next)
+        self.open.keys().next().copied().or(self.next)
     }
 
     /// Returns the offset to commit: the contiguous end if Kafka has not accepted it, or accepted it at least `again_after` ago.

@@ -151,13 +151,18 @@ impl Partition {
     }
 
     pub(super) fn receive(&mut self, event: Arc<Event>, until: Option<Instant>, options: &Options) {
+        let name = LaneName::of(options.order, event.key.as_deref(), event.offset);
         if !self.offsets.begin(event.offset) {
-            return;
+            let queued = self.lanes.get(&name).map(|lane| &lane.events);
+            // The same record was read again, or another one of a topic that was created again.
+            if queued.is_some_and(|events| events.contains(&event)) {
+                return;
+            }
+            self.offsets.begin_another(event.offset);
         }
         self.delayed.extend(until.map(|until| (event.offset, until)));
         self.queued_count += 1;
         self.queued_bytes += event.size();
-        let name = LaneName::of(options.order, event.key.as_deref(), event.offset);
         let lane = self.lanes.entry(name.clone()).or_default();
         lane.events.push_back(event);
         match (lane.state, lane.parked) {

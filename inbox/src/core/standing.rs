@@ -37,6 +37,11 @@ impl Core {
         held.filter(move |partition| all || partition.parked_count > 0).map(|partition| &partition.tenure)
     }
 
+    /// Reports whether the partition is assigned and not taken again since.
+    pub(crate) fn is_current(&self, tenure: &Tenure) -> bool {
+        self.partitions.get(&tenure.partition).is_some_and(|partition| partition.tenure == *tenure)
+    }
+
     /// Reports whether everything fails, so that only a few events at a time are tried.
     pub(crate) fn is_guard_tripped(&self) -> bool {
         self.guard.is_tripped()

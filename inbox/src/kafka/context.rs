@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext, Rebalance};
-use rdkafka::{ClientContext, Offset, TopicPartitionList};
+use rdkafka::{ClientContext, TopicPartitionList};
 
+use super::group_offset::GroupOffset;
 use crate::core::PartitionId;
 
 /// Change of the partitions that are assigned to this consumer.
@@ -55,7 +56,7 @@ pub struct Context {
 struct Shared {
     rebalanced: Vec<Rebalanced>,
     /// Offset up to which each partition has ended.
-    ends: BTreeMap<PartitionId, i64>,
+    ends: BTreeMap<PartitionId, GroupOffset>,
 }
 
 impl Rebalances {
@@ -90,10 +91,10 @@ impl Rebalances {
     }
 
     /// Sets the offsets that are committed when a partition is revoked.
-    pub(super) fn set_ends<'i>(&self, ends: impl Iterator<Item = (&'i PartitionId, i64)>) {
+    pub(super) fn set_ends(&self, ends: impl Iterator<Item = (PartitionId, GroupOffset)>) {
         let mut shared = self.lock();
         shared.ends.clear();
-        shared.ends.extend(ends.map(|(id, end)| (id.clone(), end)));
+        shared.ends.extend(ends);
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -113,7 +114,7 @@ impl Rebalances {
         let mut shared = self.lock();
         for id in ids(list) {
             if let Some(end) = shared.ends.remove(&id) {
-                add(&mut ends, &id, end);
+                end.add_to(&mut ends, &id);
             }
             shared.rebalanced.push(Rebalanced::Revoked(id));
         }
@@ -125,12 +126,6 @@ impl Rebalances {
             tracing::warn!(%error, "offsets are not committed: the next consumer is given some events again");
         }
     }
-}
-
-/// Adds an offset to a list.
-pub(super) fn add(list: &mut TopicPartitionList, id: &PartitionId, end: i64) {
-    // Negative offsets are refused, which no record has.
-    list.add_partition_offset(&id.topic, id.partition, Offset::Offset(end)).ok();
 }
 
 fn ids(list: &TopicPartitionList) -> impl Iterator<Item = PartitionId> {

@@ -1,14 +1,16 @@
 //! Writer of dead letters and of retry topics.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rdkafka::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::producer::BaseRecord;
 
 use super::error::Error;
+use super::producer::{Producer, Record};
 use crate::core::{Reason, Surrender};
 use crate::dead_letter::{Contents, DeadLetter, Dialect, Origin, VALUE_LEFT_OUT};
 use crate::event::Event;
@@ -20,7 +22,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Writer of dead letters: the record as it was, with headers that describe the failure.
 #[derive(Clone)]
 pub struct DeadLetters {
-    producer: FutureProducer,
+    producer: Arc<Producer>,
     topic: String,
     dialect: Dialect,
 }
@@ -34,12 +36,14 @@ impl DeadLetters {
     pub fn topic(config: &ClientConfig, topic: &str) -> Result<Self, crate::Error> {
         let mut config = config.clone();
         config.set("enable.idempotence", "true");
+        // The service may use one configuration for all clients; librdkafka warns of it in a producer.
+        config.remove("group.id");
         if config.get("partitioner").is_none() {
             // As in the Java client, so that a key's dead letters are in the same partition as Java's.
             config.set("partitioner", "murmur2_random");
         }
-        let producer = config.create().map_err(Error::Create)?;
-        Ok(Self { producer, topic: topic.to_owned(), dialect: Dialect::Outboxd })
+        let producer = Producer::new(&config).map_err(Error::Create)?;
+        Ok(Self { producer: Arc::new(producer), topic: topic.to_owned(), dialect: Dialect::Outboxd })
     }
 
     /// Sets the dialect of the headers; outboxd's by default.
@@ -98,14 +102,17 @@ impl DeadLetters {
         event: &Event,
     ) -> bool {
         loop {
-            let mut record: FutureRecord<'_, [u8], [u8]> =
-                FutureRecord::to(to).headers(form.headers(own, more, event));
-            record.key = event.key.as_deref().filter(|_| form < Form::WithoutKey);
-            record.payload = event.value.as_deref().filter(|_| form < Form::WithoutValue);
-            match self.producer.send(record, AGAIN_AFTER).await {
-                Ok(_) => return true,
-                Err((error, _)) if is_too_large(&error) && form < Form::WithoutKey => return false,
-                Err((error, _)) => {
+            let sent = self.producer.send(|report| {
+                let mut record: Record<'_> = BaseRecord::with_opaque_to(to, report);
+                record.headers = Some(form.headers(own, more, event));
+                record.key = event.key.as_deref().filter(|_| form < Form::WithoutKey);
+                record.payload = event.value.as_deref().filter(|_| form < Form::WithoutValue);
+                record
+            });
+            match sent.await {
+                Ok(()) => return true,
+                Err(error) if is_too_large(&error) && form < Form::WithoutKey => return false,
+                Err(error) => {
                     let (topic, partition, offset) = (&*event.topic, event.partition, event.offset);
                     tracing::error!(%error, topic, partition, offset, to, "cannot write a dead letter; retrying");
                 }

@@ -4,7 +4,9 @@ mod committer;
 mod context;
 mod dead_letters;
 mod error;
+mod group_offset;
 mod partitions;
+mod producer;
 mod reader;
 mod retention;
 
@@ -15,5 +17,6 @@ pub use reader::Consumer;
 
 pub(crate) use context::Rebalanced;
 pub(crate) use dead_letters::now_ms;
+pub(crate) use group_offset::{Began, GroupOffset};
 pub(crate) use partitions::Partitions;
 pub(crate) use retention::{Retention, RetentionQuery};

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{Consumer as _, StreamConsumer};
 use rdkafka::error::KafkaResult;
 #[cfg(feature = "position")]
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::{Offset, TopicPartitionList};
 
 use super::context::InboxContext;
+use super::group_offset::GroupOffset;
 use crate::core::PartitionId;
 
 /// Time limit for an answer from the brokers.
@@ -28,15 +29,11 @@ impl<C: InboxContext> Clone for Partitions<C> {
 
 impl<C: InboxContext> Partitions<C> {
     /// Returns the offset that the consumer group has committed. Blocks until a broker has answered.
-    pub(crate) fn committed(&self, id: &PartitionId) -> KafkaResult<Option<i64>> {
+    pub(crate) fn committed(&self, id: &PartitionId) -> KafkaResult<Option<GroupOffset>> {
         let mut list = TopicPartitionList::new();
         list.add_partition(&id.topic, id.partition);
         let committed = self.inner.committed_offsets(list, ANSWER_WITHIN)?;
-        let offset = committed.elements().first().map(|element| element.offset());
-        Ok(match offset {
-            Some(Offset::Offset(offset)) => Some(offset),
-            _ => None,
-        })
+        Ok(committed.elements().first().and_then(GroupOffset::of))
     }
 
     /// Returns the current number of partitions of a topic. Blocks until a broker has answered.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::{Future as _, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -16,6 +17,7 @@ use rdkafka::{ClientConfig, Offset};
 use super::committer::Committer;
 use super::context::{Context, InboxContext, Rebalanced, Rebalances};
 use super::error::Error;
+use super::group_offset::GroupOffset;
 use super::partitions::Partitions;
 use super::retention::RetentionQuery;
 use crate::core::PartitionId;
@@ -143,7 +145,7 @@ impl<C: InboxContext> Consumer<C> {
     }
 
     /// Sets the offsets that are committed when a partition is revoked.
-    pub(crate) fn set_ends<'i>(&self, ends: impl Iterator<Item = (&'i PartitionId, i64)>) {
+    pub(crate) fn set_ends(&self, ends: impl Iterator<Item = (PartitionId, GroupOffset)>) {
         self.rebalances().set_ends(ends);
     }
 
@@ -227,6 +229,23 @@ fn is_of_other_strategy(error: &KafkaError) -> bool {
     error.rdkafka_error_code() == Some(RDKafkaErrorCode::InconsistentGroupProtocol)
 }
 
+/// Returns the headers of a record, without those whose name is not UTF-8: Kafka stores such a name, and rdkafka panics at it.
+fn headers(message: &BorrowedMessage<'_>) -> Headers {
+    let Some(headers) = message.headers() else { return Headers::default() };
+    let read = |index| {
+        let header = headers.try_get(index)?;
+        Some(Header { name: header.key.to_owned(), value: header.value.map(<[u8]>::to_vec) })
+    };
+    let readable = |index| {
+        catch_unwind(AssertUnwindSafe(|| read(index))).unwrap_or_else(|_| {
+            let (topic, partition, offset) = (message.topic(), message.partition(), message.offset());
+            tracing::warn!(topic, partition, offset, index, "a header is skipped: its name is not UTF-8");
+            None
+        })
+    };
+    (0..headers.count()).filter_map(readable).collect()
+}
+
 fn event(topics: &mut HashMap<String, Arc<str>>, message: &BorrowedMessage<'_>) -> Event {
     let topic = match topics.get(message.topic()) {
         Some(topic) => Arc::clone(topic),
@@ -236,17 +255,13 @@ fn event(topics: &mut HashMap<String, Arc<str>>, message: &BorrowedMessage<'_>) 
             topic
         }
     };
-    let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
-    let headers = headers
-        .map(|header| Header { name: header.key.to_owned(), value: header.value.map(<[u8]>::to_vec) })
-        .collect::<Headers>();
     Event {
         topic,
         partition: message.partition(),
         offset: message.offset(),
         key: message.key().map(<[u8]>::to_vec),
         value: message.payload().map(<[u8]>::to_vec),
-        headers,
+        headers: headers(message),
         timestamp_ms: message.timestamp().to_millis(),
     }
 }

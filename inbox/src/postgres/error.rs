@@ -110,6 +110,12 @@ impl Error {
         matches!(self, Self::Statement { source, .. } if source.code().is_some_and(|code| is_of_a_conflict(&code)))
     }
 
+    /// Reports whether the database's encoding has no such character as one of the text that was to be stored.
+    pub(crate) fn is_of_the_encoding(&self) -> bool {
+        let state = SqlState::UNTRANSLATABLE_CHARACTER;
+        matches!(self, Self::Statement { source, .. } if source.code().as_deref() == Some(state.code()))
+    }
+
     /// Reports whether a statement of the inbox's own cannot work with the database as it is: a missing table, a missing right, a changed
     /// column. Such an error is not caused by an event.
     pub(crate) fn is_of_the_setup(&self) -> bool {

@@ -45,7 +45,7 @@ pub(crate) use purge::purge;
 pub(crate) use sequence::{DeadNumber, Numbered};
 pub(crate) use session::Parameter;
 pub(crate) use statements::Mark;
-pub(crate) use tenancy::{Taken, Tenancy, find_lost, give_back, store_offsets, take};
+pub(crate) use tenancy::{End, NotStored, Taken, Tenancy, find_lost, give_back, store_offsets, take};
 pub(crate) use tokio_session::Session;
 pub(crate) use transaction::Entered;
 pub(crate) use way::Remembers;
@@ -56,4 +56,4 @@ pub(crate) use way::{Change, Comparable};
 pub const SCHEMA: &str = include_str!("schema.sql");
 
 /// Version of the inbox's tables.
-pub const VERSION: i32 = 4;
+pub const VERSION: i32 = 5;

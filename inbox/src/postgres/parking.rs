@@ -10,7 +10,10 @@ use super::connection::{Connection, Opener};
 use super::error::{DriverError, Error};
 use super::sequence::DeadNumber;
 use super::session::{Parameter, Row};
-use super::statements::{BEGIN_OWN, HELD, LOAD, MOVE_PARKED, PARK, PARKED, PARKED_OF_KEY, UNPARK};
+use super::statements::{
+    BEGIN_OWN, HELD, LOAD, MOVE_BEFORE, MOVE_PARKED, PARK, PARKED, PARKED_BEFORE, PARKED_OF_KEY, TAKE_AWAY,
+    UNPARK, UNPARK_SAME,
+};
 use super::tenancy::Tenancy;
 use crate::core::{Failed, LaneName, Loaded, ParkedEvent, PartitionId};
 use crate::event::{Event, Header, Headers};
@@ -43,6 +46,9 @@ impl Connection {
         if !self.begin_own(tenancy).await? {
             return Ok(Written::Fenced);
         }
+        if self.move_before(tenancy, events).await? {
+            return Ok(Written::Fenced);
+        }
         let doing = "park events";
         // The first one is written alone, because it prepares the statement.
         if let Some((first, later)) = events.split_first() {
@@ -58,7 +64,7 @@ impl Connection {
     pub(crate) async fn settle(
         &self,
         tenancy: &Tenancy,
-        event: &Event,
+        event: &Arc<Event>,
         settled: Settled,
         number: Option<DeadNumber>,
     ) -> Result<Written, Error> {
@@ -68,9 +74,16 @@ impl Connection {
         let doing = "write down that an event is a dead letter";
         match settled {
             Settled::Gone => {
-                let place: [Parameter<'_>; 2] =
-                    [(&tenancy.partition, Type::INT4), (&event.offset, Type::INT8)];
-                self.query(UNPARK, &place).await.map_err(Error::of(doing))?;
+                let record: [Parameter<'_>; 4] = [
+                    (&tenancy.partition, Type::INT4),
+                    (&event.offset, Type::INT8),
+                    (&event.timestamp_ms, Type::INT8),
+                    (&event.key, Type::BYTEA),
+                ];
+                self.query(UNPARK_SAME, &record).await.map_err(Error::of(doing))?;
+            }
+            Settled::Blocks if self.move_before(tenancy, std::slice::from_ref(event)).await? => {
+                return Ok(Written::Fenced);
             }
             Settled::Blocks => {
                 self.write(tenancy, event, State::DEAD).await.map_err(Error::of(doing))?;
@@ -94,12 +107,13 @@ impl Connection {
             LaneName::Partition => (None, None),
             LaneName::Offset(offset) => (None, Some(*offset)),
         };
-        let (doing, consumer) = ("read a parked event", &*tenancy.consumer);
-        let which: [Parameter<'_>; 4] = [
+        let (doing, consumer, topic) = ("read a parked event", &*tenancy.consumer, &*tenancy.topic);
+        let which: [Parameter<'_>; 5] = [
             (&tenancy.partition, Type::INT4),
             (&key, Type::BYTEA),
             (&offset, Type::INT8),
             (&consumer, Type::TEXT),
+            (&topic, Type::TEXT),
         ];
         let row = self.query(LOAD, &which).await.map_err(Error::of(doing))?.pop();
         row.map_or(Ok(Loaded::Nothing), |row| loaded(&row, partition)).map_err(Error::of(doing))
@@ -124,6 +138,34 @@ impl Connection {
         self.query(PARK, &parameters).await.map(drop)
     }
 
+    /// Moves parked events out of the way that have the offsets of these and are other records: those of a topic that was deleted and
+    /// created again since. Returns whether there were any; then the transaction has ended, and the partition must be taken again.
+    async fn move_before(&self, tenancy: &Tenancy, events: &[Arc<Event>]) -> Result<bool, Error> {
+        let doing = "compare parked events";
+        let offsets: Vec<i64> = events.iter().map(|event| event.offset).collect();
+        let timestamps: Vec<Option<i64>> = events.iter().map(|event| event.timestamp_ms).collect();
+        let keys: Vec<Option<&[u8]>> = events.iter().map(|event| event.key.as_deref()).collect();
+        let records: [Parameter<'_>; 4] = [
+            (&tenancy.partition, Type::INT4),
+            (&offsets, Type::INT8_ARRAY),
+            (&timestamps, Type::INT8_ARRAY),
+            (&keys, Type::BYTEA_ARRAY),
+        ];
+        let row = self.query_one(PARKED_BEFORE, &records).await;
+        let until: Option<String> = row.and_then(|row| row.get(0)).map_err(Error::of(doing))?;
+        let Some(until) = until else { return Ok(false) };
+        tracing::warn!(
+            topic = &*tenancy.topic,
+            partition_id = tenancy.partition,
+            "parked events have the offsets of other records: the topic was created again. They keep their order, with negative offsets"
+        );
+        let until: [Parameter<'_>; 2] = [(&tenancy.partition, Type::INT4), (&until, Type::TEXT)];
+        self.query(MOVE_BEFORE, &until).await.map_err(Error::of(doing))?;
+        self.query(TAKE_AWAY, &[(&tenancy.partition, Type::INT4)]).await.map_err(Error::of(doing))?;
+        self.commit_own(doing).await?;
+        Ok(true)
+    }
+
     /// Begins a transaction and reports whether the partition is still held; if not, the transaction is rolled back.
     async fn begin_own(&self, tenancy: &Tenancy) -> Result<bool, Error> {
         let doing = "begin";
@@ -135,6 +177,11 @@ impl Connection {
             self.batch("ROLLBACK").await.map_err(Error::of("roll back"))?;
         }
         Ok(is_held)
+    }
+
+    /// Rolls back after a statement that failed.
+    pub(crate) async fn roll_back_own(&self) -> Result<(), Error> {
+        self.batch("ROLLBACK").await.map_err(Error::of("roll back"))
     }
 
     async fn commit_own(&self, doing: &'static str) -> Result<Written, Error> {

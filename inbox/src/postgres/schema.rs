@@ -11,8 +11,8 @@ const PROBE: &str = "SELECT consumer, source, message_id, processed_at, content 
      SELECT id, consumer, topic, partition, epoch, begun_from, begun_until, consumer_group, next_offset FROM inbox_partition LIMIT 0; \
      SELECT partition_id, \"offset\", begun FROM inbox_attempt LIMIT 0; \
      SELECT partition_id, \"offset\", key, value, attempts, error, not_before, is_dead, number, begun FROM inbox_parked LIMIT 0; \
-     SELECT consumer, key, next, first FROM inbox_sequence LIMIT 0; \
-     SELECT consumer, key, number FROM inbox_sequence_dead LIMIT 0; \
+     SELECT consumer, topic, key, next, first FROM inbox_sequence LIMIT 0; \
+     SELECT consumer, topic, key, number FROM inbox_sequence_dead LIMIT 0; \
      SELECT partition_id, source, first, last, message_ids, done_at FROM inbox_done LIMIT 0; \
      SELECT consumer, topic, partitions, source, by_ids FROM inbox_topic LIMIT 0";
 

@@ -1,4 +1,4 @@
--- The tables of outboxd-inbox, version 4. Each statement can run again, and on the tables of an older version it brings them to
+-- The tables of outboxd-inbox, version 5. Each statement can run again, and on the tables of an older version it brings them to
 -- this one. Stop the consumers of an older version before. All tables are in the first schema of search_path.
 
 -- Which versions of this file have run.
@@ -104,12 +104,13 @@ CREATE TABLE IF NOT EXISTS inbox_parked (
 -- An event that waits because a process has ended so often in the middle of it.
 ALTER TABLE inbox_parked ADD COLUMN IF NOT EXISTS begun integer NOT NULL DEFAULT 0;
 
--- The number of the next event of a key, for consumers that know repeats by number.
+-- The number of the next event of a key in a topic, for consumers that know repeats by number.
 CREATE TABLE IF NOT EXISTS inbox_sequence (
     consumer text   NOT NULL,
+    topic    text   NOT NULL,
     key      bytea  NOT NULL,
     next     bigint NOT NULL,
-    PRIMARY KEY (consumer, key)
+    PRIMARY KEY (consumer, topic, key)
 );
 
 -- The first number of the key that came. An event with a lesser one was never handled, and becomes a dead letter. Version 2 did not keep it.
@@ -118,10 +119,39 @@ ALTER TABLE inbox_sequence ADD COLUMN IF NOT EXISTS first bigint;
 -- Numbers that became dead letters. They are handled when they come again.
 CREATE TABLE IF NOT EXISTS inbox_sequence_dead (
     consumer text   NOT NULL,
+    topic    text   NOT NULL,
     key      bytea  NOT NULL,
     number   bigint NOT NULL,
-    PRIMARY KEY (consumer, key, number)
+    PRIMARY KEY (consumer, topic, key, number)
 );
+
+-- Up to version 4, the topics of a consumer shared the numbers of a key. Each of them continues with these.
+DO $$
+DECLARE
+    sequences regclass := quote_ident(current_schema()) || '.inbox_sequence';
+    dead      regclass := quote_ident(current_schema()) || '.inbox_sequence_dead';
+    key       text;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = sequences AND attname = 'topic' AND NOT attisdropped) THEN
+        ALTER TABLE inbox_sequence ADD COLUMN topic text;
+        ALTER TABLE inbox_sequence_dead ADD COLUMN topic text;
+        SELECT conname INTO key FROM pg_constraint WHERE conrelid = sequences AND contype = 'p';
+        EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', sequences, key);
+        SELECT conname INTO key FROM pg_constraint WHERE conrelid = dead AND contype = 'p';
+        EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', dead, key);
+        INSERT INTO inbox_sequence (consumer, topic, key, next, first)
+            SELECT DISTINCT known.consumer, held.topic, known.key, known.next, known.first
+            FROM inbox_sequence AS known JOIN inbox_partition AS held USING (consumer);
+        INSERT INTO inbox_sequence_dead (consumer, topic, key, number)
+            SELECT DISTINCT known.consumer, held.topic, known.key, known.number
+            FROM inbox_sequence_dead AS known JOIN inbox_partition AS held USING (consumer);
+        DELETE FROM inbox_sequence WHERE topic IS NULL;
+        DELETE FROM inbox_sequence_dead WHERE topic IS NULL;
+        ALTER TABLE inbox_sequence ALTER COLUMN topic SET NOT NULL, ADD PRIMARY KEY (consumer, topic, key);
+        ALTER TABLE inbox_sequence_dead ALTER COLUMN topic SET NOT NULL, ADD PRIMARY KEY (consumer, topic, key, number);
+    END IF;
+END
+$$;
 
 -- For consumers that know repeats by position: which events are done, a row for each transaction.
 CREATE TABLE IF NOT EXISTS inbox_done (
@@ -237,4 +267,4 @@ CREATE OR REPLACE FUNCTION inbox_ended(partition_id integer, epoch bigint, next_
     UPDATE inbox_partition AS held SET next_offset = $3 WHERE held.id = $1 AND held.epoch = $2
 $$;
 
-INSERT INTO inbox_version (version) VALUES (4) ON CONFLICT DO NOTHING;
+INSERT INTO inbox_version (version) VALUES (5) ON CONFLICT DO NOTHING;

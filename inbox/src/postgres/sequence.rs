@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::future::join;
 use tokio_postgres::types::Type;
 
 use super::connection::Connection;
-use super::error::{DriverError, Error};
+use super::error::{COMMIT, DriverError, Error};
 use super::parking::header_columns;
 use super::session::{Parameter, Query, Row};
 use super::statements::{
     ADVANCE, ALIVE_NUMBER, DEAD_NUMBER, DEAD_NUMBERS, ENTER_ONLY, Mark, NEXT_NUMBERS, PARK_NUMBER,
-    PASS_NUMBER, ROLL_BACK,
+    PASS_NUMBER, ROLL_BACK, TAKE_BACK,
 };
 use super::tenancy::Tenancy;
 use crate::core::sequence::{Advance, Known, Plan};
@@ -51,9 +52,15 @@ impl Connection {
         let numbers: Vec<i64> = events.iter().map(|(_, number)| *number).collect();
         let consumer = &*tenancy.consumer;
         let held: [Parameter<'_>; 2] = [(&tenancy.partition, Type::INT4), (&tenancy.epoch, Type::INT8)];
-        let of: [Parameter<'_>; 2] = [(&consumer, Type::TEXT), (&keys, Type::BYTEA_ARRAY)];
-        let with_numbers: [Parameter<'_>; 3] =
-            [(&consumer, Type::TEXT), (&keys, Type::BYTEA_ARRAY), (&numbers, Type::INT8_ARRAY)];
+        let topic = &*tenancy.topic;
+        let of: [Parameter<'_>; 3] =
+            [(&consumer, Type::TEXT), (&keys, Type::BYTEA_ARRAY), (&topic, Type::TEXT)];
+        let with_numbers: [Parameter<'_>; 4] = [
+            (&consumer, Type::TEXT),
+            (&keys, Type::BYTEA_ARRAY),
+            (&numbers, Type::INT8_ARRAY),
+            (&topic, Type::TEXT),
+        ];
         let queries: [Query<'_>; 3] =
             [(ENTER_ONLY, &held), (NEXT_NUMBERS, &of), (DEAD_NUMBERS, &with_numbers)];
         let answers = self.begin_and_queries(begin, queries).await;
@@ -76,7 +83,7 @@ impl Connection {
         Ok(Some(Known { next, first, dead }))
     }
 
-    /// Writes the numbers as planned. `room` is the maximum number of parked events.
+    /// Writes the numbers as planned, after the handlers. `room` is the maximum number of parked events.
     pub(crate) async fn write_numbers(
         &self,
         tenancy: &Tenancy,
@@ -84,17 +91,32 @@ impl Connection {
         events: &[(&Arc<Event>, i64)],
         room: usize,
     ) -> Result<Numbered, Error> {
+        // In this order, and with tokio-postgres in one round trip.
+        let (taken_back, numbered) =
+            join(self.batch(TAKE_BACK), self.write_plan(tenancy, plan, events, room)).await;
+        taken_back.map_err(Error::of(COMMIT))?;
+        numbered
+    }
+
+    async fn write_plan(
+        &self,
+        tenancy: &Tenancy,
+        plan: &Plan,
+        events: &[(&Arc<Event>, i64)],
+        room: usize,
+    ) -> Result<Numbered, Error> {
         let doing = "write the numbers of keys";
-        let consumer = &*tenancy.consumer;
+        let (consumer, topic) = (&*tenancy.consumer, &*tenancy.topic);
         let mut numbered = Numbered::Written;
         for (key, Advance { before, next, first }) in &plan.advance {
-            let parameters: [Parameter<'_>; 6] = [
+            let parameters: [Parameter<'_>; 7] = [
                 (&consumer, Type::TEXT),
                 (key, Type::BYTEA),
                 (next, Type::INT8),
                 (before, Type::INT8),
                 (&tenancy.partition, Type::INT4),
                 (first, Type::INT8),
+                (&topic, Type::TEXT),
             ];
             let rows = self.query(ADVANCE, &parameters).await.map_err(Error::of(doing))?;
             let Some(row) = rows.first() else { return Ok(Numbered::Raced) };
@@ -103,8 +125,8 @@ impl Connection {
             }
         }
         for (key, number) in &plan.again {
-            let parameters: [Parameter<'_>; 3] =
-                [(&consumer, Type::TEXT), (key, Type::BYTEA), (number, Type::INT8)];
+            let parameters: [Parameter<'_>; 4] =
+                [(&consumer, Type::TEXT), (key, Type::BYTEA), (number, Type::INT8), (&topic, Type::TEXT)];
             self.query(ALIVE_NUMBER, &parameters).await.map_err(Error::of(doing))?;
         }
         for (index, expected) in &plan.gaps {
@@ -164,9 +186,9 @@ impl Connection {
         DeadNumber { number, was_waited_for }: DeadNumber,
     ) -> Result<(), Error> {
         let doing = "pass over the number of a dead letter";
-        let consumer = &*tenancy.consumer;
-        let parameters: [Parameter<'_>; 3] =
-            [(&consumer, Type::TEXT), (&key, Type::BYTEA), (&number, Type::INT8)];
+        let (consumer, topic) = (&*tenancy.consumer, &*tenancy.topic);
+        let parameters: [Parameter<'_>; 4] =
+            [(&consumer, Type::TEXT), (&key, Type::BYTEA), (&number, Type::INT8), (&topic, Type::TEXT)];
         self.query(DEAD_NUMBER, &parameters).await.map_err(Error::of(doing))?;
         if was_waited_for {
             self.query(PASS_NUMBER, &parameters).await.map_err(Error::of(doing))?;

@@ -152,13 +152,17 @@ pub(super) const LOST: &str = "SELECT number::int FROM unnest($1::int[], $2::big
      WHERE NOT EXISTS (SELECT FROM inbox_partition AS held WHERE held.id = known.id AND held.epoch = known.epoch)";
 
 /// Stores the offsets up to which the events of partitions have ended, of those that are still held. Returns for each partition, by its
-/// index in the arrays, from 1, whether it was taken in this incarnation; for the others nothing is stored.
+/// index in the arrays, from 1, whether it was taken in this incarnation and still has at least the offset that was stored last ($5), and
+/// whether it is still held; for the others nothing is stored.
 pub(super) const STORE_OFFSETS: &str = concat!(
-    "SELECT number::int, CASE WHEN is_here THEN inbox_ended(id, epoch, next_offset) END, is_here FROM (\
-     SELECT ended.*, incarnation = ",
+    "SELECT number::int, CASE WHEN is_here AND is_held THEN inbox_ended(id, epoch, next_offset) END, is_here, is_held FROM (\
+     SELECT ended.*, EXISTS (SELECT FROM inbox_partition AS held WHERE held.id = ended.id AND held.epoch = ended.epoch) AS is_held, \
+     incarnation = ",
     incarnation!(),
-    " AS is_here FROM unnest($1::int[], $2::bigint[], $3::bigint[], $4::text[]) \
-     WITH ORDINALITY AS ended (id, epoch, next_offset, incarnation, number)) AS ended"
+    " AND NOT EXISTS (SELECT FROM inbox_partition AS held WHERE held.id = ended.id AND held.epoch = ended.epoch \
+     AND coalesce(held.next_offset, 0) < ended.last_stored) \
+     AS is_here FROM unnest($1::int[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[]) \
+     WITH ORDINALITY AS ended (id, epoch, next_offset, incarnation, last_stored, number)) AS ended"
 );
 
 /// Stores that no handler works on an event of the partition any more.
@@ -172,13 +176,13 @@ pub(super) const BEGUN: &str = "SELECT \"offset\", begun FROM inbox_attempt WHER
 pub(super) const PARKED: &str = "SELECT parked.key, \"offset\", \
      CASE WHEN number IS NOT NULL AND (next IS NULL OR number > next) THEN NULL ELSE greatest(extract(epoch FROM not_before - now()), 0)::float8 END \
      FROM inbox_parked AS parked JOIN inbox_partition AS held ON held.id = partition_id \
-     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = held.consumer AND sequence.key = parked.key \
+     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = held.consumer AND sequence.topic = held.topic AND sequence.key = parked.key \
      WHERE partition_id = $1 ORDER BY \"offset\"";
 
 /// Reads the first parked event that waits for no number, of a key, or with an offset.
 pub(super) const LOAD: &str = "SELECT \"offset\", timestamp_ms, parked.key, value, header_names, header_values, attempts, is_dead, \
      extract(epoch FROM not_before - now())::float8, begun FROM inbox_parked AS parked \
-     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = $4 AND sequence.key = parked.key \
+     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = $4 AND sequence.topic = $5 AND sequence.key = parked.key \
      WHERE partition_id = $1 AND ($2::bytea IS NULL OR parked.key = $2) AND ($3::bigint IS NULL OR \"offset\" = $3) \
      AND (number IS NULL OR number <= next) ORDER BY \"offset\" LIMIT 1";
 
@@ -193,6 +197,22 @@ pub(super) const PARK: &str = "INSERT INTO inbox_parked (partition_id, \"offset\
      not_before = excluded.not_before, is_dead = excluded.is_dead, begun = excluded.begun \
      WHERE excluded.error IS NOT NULL AND excluded.attempts >= inbox_parked.attempts OR excluded.is_dead";
 
+/// Reads up to when those parked events were parked that have one of these offsets and another timestamp or key: they are records of a
+/// topic that was deleted and created again since. NULL if there is none.
+pub(super) const PARKED_BEFORE: &str = "SELECT max(parked.parked_at)::text FROM inbox_parked AS parked \
+     JOIN unnest($2::bigint[], $3::bigint[], $4::bytea[]) AS event (\"offset\", timestamp_ms, key) ON event.\"offset\" = parked.\"offset\" \
+     WHERE parked.partition_id = $1 \
+     AND (parked.timestamp_ms, parked.key) IS DISTINCT FROM (event.timestamp_ms, event.key)";
+
+/// Moves the events that were parked until $2 to negative offsets, in their order: no record of the new topic has these, and they come
+/// first.
+pub(super) const MOVE_BEFORE: &str = "UPDATE inbox_parked SET \"offset\" = \"offset\" - ( \
+     SELECT greatest(max(\"offset\"), 0) + 1 - least(min(\"offset\"), 0) FROM inbox_parked WHERE partition_id = $1) \
+     WHERE partition_id = $1 AND parked_at <= $2::text::timestamptz";
+
+/// Takes the partition from its consumer, which takes it again and reads the parked events.
+pub(super) const TAKE_AWAY: &str = "UPDATE inbox_partition SET epoch = epoch + 1 WHERE id = $1";
+
 /// Parks an event until the numbers before its own have arrived, unless the limit is reached. Returns the number of events of its key that
 /// were already parked.
 pub(super) const PARK_NUMBER: &str = "INSERT INTO inbox_parked (partition_id, \"offset\", timestamp_ms, key, value, \
@@ -200,39 +220,44 @@ pub(super) const PARK_NUMBER: &str = "INSERT INTO inbox_parked (partition_id, \"
      SELECT $1::int, $2::bigint, $3::bigint, $4::bytea, $5::bytea, $6::bytea[], $7::bytea[], 0, now(), $8::bigint \
      WHERE (SELECT count(*) FROM inbox_parked WHERE partition_id = $1) < $9::bigint \
      ON CONFLICT (partition_id, \"offset\") DO UPDATE SET number = excluded.number \
+     WHERE (inbox_parked.timestamp_ms, inbox_parked.key) IS NOT DISTINCT FROM (excluded.timestamp_ms, excluded.key) \
      RETURNING (SELECT count(*) FROM inbox_parked WHERE partition_id = $1 AND key = $4)";
 
 /// Reads the next numbers of keys.
 pub(super) const NEXT_NUMBERS: &str =
-    "SELECT key, next, first FROM inbox_sequence WHERE consumer = $1 AND key = ANY($2)";
+    "SELECT key, next, first FROM inbox_sequence WHERE consumer = $1 AND topic = $3 AND key = ANY($2)";
 
 /// Reads the dead letters of keys that have one of these numbers, or a number that has not been reached yet.
 pub(super) const DEAD_NUMBERS: &str = "SELECT dead.key, dead.number FROM inbox_sequence_dead AS dead \
-     LEFT JOIN inbox_sequence AS sequence USING (consumer, key) \
-     WHERE consumer = $1 AND key = ANY($2) AND (dead.number = ANY($3) OR dead.number >= sequence.next)";
+     LEFT JOIN inbox_sequence AS sequence USING (consumer, topic, key) \
+     WHERE consumer = $1 AND topic = $4 AND key = ANY($2) AND (dead.number = ANY($3) OR dead.number >= sequence.next)";
 
 /// Sets a key's next number, and returns whether a parked event waits for it. Returns no row if another consumer has advanced the key.
-pub(super) const ADVANCE: &str = "INSERT INTO inbox_sequence AS known (consumer, key, next, first) VALUES ($1, $2, $3, $6) \
-     ON CONFLICT (consumer, key) DO UPDATE SET next = excluded.next WHERE known.next = $4 \
+pub(super) const ADVANCE: &str = "INSERT INTO inbox_sequence AS known (consumer, topic, key, next, first) VALUES ($1, $7, $2, $3, $6) \
+     ON CONFLICT (consumer, topic, key) DO UPDATE SET next = excluded.next WHERE known.next = $4 \
      RETURNING EXISTS (SELECT FROM inbox_parked WHERE partition_id = $5 AND key = $2 AND number <= $3)";
 
 /// Stores that a number has become a dead letter.
-pub(super) const DEAD_NUMBER: &str =
-    "INSERT INTO inbox_sequence_dead (consumer, key, number) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
+pub(super) const DEAD_NUMBER: &str = "INSERT INTO inbox_sequence_dead (consumer, topic, key, number) VALUES ($1, $4, $2, $3) ON CONFLICT DO NOTHING";
 
 /// Skips the number of a dead letter if it is the next one, with the numbers directly after it that are dead letters already.
-pub(super) const PASS_NUMBER: &str = "WITH dead AS (SELECT number FROM inbox_sequence_dead WHERE consumer = $1 AND key = $2 AND number > $3::bigint), \
+pub(super) const PASS_NUMBER: &str = "WITH dead AS (SELECT number FROM inbox_sequence_dead \
+         WHERE consumer = $1 AND topic = $4 AND key = $2 AND number > $3::bigint), \
      after AS (SELECT min(number) AS next FROM (SELECT $3::bigint + 1 AS number UNION ALL SELECT number + 1 FROM dead) AS candidate \
          WHERE NOT EXISTS (SELECT FROM dead WHERE dead.number = candidate.number))\
- INSERT INTO inbox_sequence AS known (consumer, key, next, first) SELECT $1, $2, after.next, $3 FROM after \
-     ON CONFLICT (consumer, key) DO UPDATE SET next = excluded.next WHERE known.next = $3::bigint";
+ INSERT INTO inbox_sequence AS known (consumer, topic, key, next, first) SELECT $1, $4, $2, after.next, $3 FROM after \
+     ON CONFLICT (consumer, topic, key) DO UPDATE SET next = excluded.next WHERE known.next = $3::bigint";
 
 /// Deletes the number of a dead letter that has arrived again and is handled.
 pub(super) const ALIVE_NUMBER: &str =
-    "DELETE FROM inbox_sequence_dead WHERE consumer = $1 AND key = $2 AND number = $3";
+    "DELETE FROM inbox_sequence_dead WHERE consumer = $1 AND topic = $4 AND key = $2 AND number = $3";
 
 /// Deletes a parked event.
 pub(super) const UNPARK: &str = "DELETE FROM inbox_parked WHERE partition_id = $1 AND \"offset\" = $2";
+
+/// Deletes a parked event, unless it is another record with this offset.
+pub(super) const UNPARK_SAME: &str = "DELETE FROM inbox_parked WHERE partition_id = $1 AND \"offset\" = $2 \
+     AND (timestamp_ms, key) IS NOT DISTINCT FROM ($3::bigint, $4::bytea)";
 
 /// Reads the parked events of a key, in order, and locks them.
 pub(super) const PARKED_OF_KEY: &str = "SELECT parked.partition_id, parked.\"offset\", parked.is_dead, held.topic, held.partition, \
@@ -305,6 +330,10 @@ const SHUT_SESSION: &str = "SET default_transaction_read_only TO on; COMMIT AND 
 /// Undoes [`SHUT_SESSION`], as a part of a transaction.
 const OPEN_SESSION: &str = "RESET default_transaction_read_only";
 
+/// Ends the settings of a handler that would apply to the statements of the inbox: its role and its search_path, which name other tables.
+/// Constraints that wait for the end of the transaction are checked before, as the handler has set it.
+pub(super) const TAKE_BACK: &str = "SET CONSTRAINTS ALL IMMEDIATE; RESET ROLE; RESET search_path";
+
 /// Closes the fence.
 pub(super) const CLOSE_FENCE: &str = "CLOSE outboxd_inbox";
 
@@ -371,7 +400,7 @@ pub(super) fn commit(partition: i32, mark: Mark) -> String {
             end(partition, offset)
         ),
     };
-    format!("{CLOSE_FENCE}; {end}{OPEN_SESSION}; COMMIT")
+    format!("{CLOSE_FENCE}; {TAKE_BACK}; {end}{OPEN_SESSION}; COMMIT")
 }
 
 /// Undoes the transaction of an effect. A setting counts from the next transaction on, so it is changed in one of its own.

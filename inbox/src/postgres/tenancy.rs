@@ -27,6 +27,8 @@ pub(crate) struct Tenancy {
     pub(super) partition: i32,
     pub(super) epoch: i64,
     pub(super) consumer: Arc<str>,
+    /// Topic of the partition. The numbers of a key are counted in each topic.
+    pub(super) topic: Arc<str>,
     /// Data by which positions are comparable; `None` if repeats cannot be recognized by position.
     pub(crate) comparable: Option<Comparable>,
     /// True if the consumer remembers ids without a source, from a version that had none.
@@ -77,30 +79,59 @@ pub(crate) async fn give_back(connection: &Connection, tenancy: &Tenancy) -> Res
     given_back.map(drop).map_err(Error::of("give back a partition"))
 }
 
+/// Offset to store for a partition.
+#[derive(Debug, Clone)]
+pub(crate) struct End {
+    pub(crate) tenancy: Tenancy,
+    /// Offset up to which the events have ended.
+    pub(crate) next_offset: i64,
+    /// Offset that this consumer stored last, if it has stored one.
+    pub(crate) last_stored: Option<i64>,
+}
+
+/// Reason for which no offset is stored for a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotStored {
+    /// It was taken in another incarnation of the database, or the tables have an older offset than the last one stored.
+    Moved,
+    /// Another session has taken it.
+    Fenced,
+}
+
 /// Stores the offsets up to which the events of partitions have ended. This happens before they are committed to Kafka, and in the same
-/// process that committed the effects. Returns, by their indexes, the partitions for which nothing is stored, since they were taken in
-/// another incarnation of the database.
+/// process that committed the effects. Returns, by their indexes, the partitions for which nothing is stored.
 ///
 /// Invariant: an offset is valid only for the database whose transactions it stands for. A failover or a restore may have lost the last of
 /// them.
 pub(crate) async fn store_offsets(
     connection: &Connection,
-    ends: &[(Tenancy, i64)],
-) -> Result<Vec<usize>, Error> {
+    ends: &[End],
+) -> Result<Vec<(usize, NotStored)>, Error> {
     let doing = "store offsets";
-    let ids: Vec<i32> = ends.iter().map(|(tenancy, _)| tenancy.partition).collect();
-    let epochs: Vec<i64> = ends.iter().map(|(tenancy, _)| tenancy.epoch).collect();
-    let offsets: Vec<i64> = ends.iter().map(|(_, end)| *end).collect();
-    let incarnations: Vec<&str> = ends.iter().map(|(tenancy, _)| &*tenancy.incarnation).collect();
-    let parameters: [Parameter<'_>; 4] = [
+    let ids: Vec<i32> = ends.iter().map(|end| end.tenancy.partition).collect();
+    let epochs: Vec<i64> = ends.iter().map(|end| end.tenancy.epoch).collect();
+    let offsets: Vec<i64> = ends.iter().map(|end| end.next_offset).collect();
+    let incarnations: Vec<&str> = ends.iter().map(|end| &*end.tenancy.incarnation).collect();
+    let last_stored: Vec<Option<i64>> = ends.iter().map(|end| end.last_stored).collect();
+    let parameters: [Parameter<'_>; 5] = [
         (&ids, Type::INT4_ARRAY),
         (&epochs, Type::INT8_ARRAY),
         (&offsets, Type::INT8_ARRAY),
         (&incarnations, Type::TEXT_ARRAY),
+        (&last_stored, Type::INT8_ARRAY),
     ];
     let rows = connection.query(STORE_OFFSETS, &parameters).await.map_err(Error::of(doing))?;
-    let of_others = rows.iter().filter(|row| !row.get::<bool>(2).unwrap_or_default());
-    of_others.map(index).collect::<Result<_, DriverError>>().map_err(Error::of(doing))
+    let not_stored = |row: &Row| {
+        let (is_here, is_held): (bool, bool) = (row.get(2)?, row.get(3)?);
+        let reason = match (is_here, is_held) {
+            (true, true) => return Ok(None),
+            (false, _) => NotStored::Moved,
+            (true, false) => NotStored::Fenced,
+        };
+        Ok(Some((index(row)?, reason)))
+    };
+    let all = rows.iter().map(not_stored).filter_map(Result::transpose);
+    all.collect::<Result<_, DriverError>>().map_err(Error::of(doing))
 }
 
 /// Returns the index that is in the first column as a number from 1.
@@ -220,6 +251,7 @@ async fn take_over(
         partition,
         epoch,
         consumer: Arc::clone(consumer),
+        topic: Arc::clone(&id.topic),
         comparable,
         has_unscoped,
         marked_until: Arc::new(AtomicI64::new(0)),

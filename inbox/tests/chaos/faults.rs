@@ -13,6 +13,8 @@ use crate::trial::{KEYS, Trial};
 const FROZEN_FOR: Duration = Duration::from_millis(3500);
 const HELD_FOR: Duration = Duration::from_millis(1500);
 const OUTAGE: Duration = Duration::from_millis(2500);
+/// Events of a consumer that may be given up in an outage.
+const GIVEN_UP_MAX: usize = 2;
 /// Less than the time limit of a handler.
 const LOCKED_FOR: &str = "1.5";
 
@@ -58,6 +60,7 @@ impl Trial<'_> {
                 self.world.kafka.start_again();
             }
             Outage => {
+                self.given_up_max += GIVEN_UP_MAX * self.consumers.len();
                 self.execute("INSERT INTO outage VALUES (now())");
                 self.send(40);
                 let_pass(OUTAGE);

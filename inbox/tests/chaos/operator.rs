@@ -84,6 +84,9 @@ impl Trial<'_> {
         let own =
             ["inbox", command, "--postgres", &url, "--schema", schema, "--consumer", self.name(), "--yes"];
         let mut process = Process::start("operator::outboxd_process", own.iter().chain(arguments).copied());
-        process.wait_for_exit();
+        let exit = process.wait_for_exit();
+        if !exit.success() {
+            eprintln!("outboxd inbox {command} {arguments:?} ended with {exit}: {}", process.log());
+        }
     }
 }

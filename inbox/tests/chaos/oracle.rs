@@ -55,6 +55,23 @@ pub(crate) struct Facts {
     /// The balance of each key, written beside the effects.
     pub(crate) balances: BTreeMap<String, i64>,
     pub(crate) operations: Operations,
+    pub(crate) outages: Outages,
+}
+
+/// Events that were given up because the other service was away.
+#[derive(Debug, Default)]
+pub(crate) struct Outages {
+    pub(crate) given_up: BTreeSet<String>,
+    /// Two for each consumer at the beginning of an outage: the guard looks at three failures, and the waits of a run are shorter than
+    /// its outage.
+    pub(crate) given_up_max: usize,
+}
+
+impl Outages {
+    /// Reports whether the event may have been given up for an outage.
+    fn excuse(&self, id: &str) -> bool {
+        self.given_up.contains(id) && self.given_up.len() <= self.given_up_max
+    }
 }
 
 /// Returns the violations. Each begins with its rule.
@@ -102,7 +119,7 @@ pub(crate) fn judge(facts: &Facts) -> BTreeSet<String> {
             violate("lost", &what);
         }
         match sent.need {
-            Need::Applied if is_dead => {
+            Need::Applied if is_dead && !facts.outages.excuse(id) => {
                 violate("given up", &what);
             }
             Need::DeadLetter if count > 0 => {

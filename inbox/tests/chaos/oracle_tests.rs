@@ -61,3 +61,18 @@ fn operations_are_allowances() {
     facts.operations.skipped.insert("e4".into());
     assert_eq!(judge(&facts), [].into());
 }
+
+#[test]
+fn few_events_may_be_given_up_in_an_outage() {
+    let mut facts = facts();
+    facts.dead_letters.push("e0".into());
+    facts.effects.remove(0);
+    facts.balances.insert("k".into(), 4);
+    facts.outages.given_up.insert("e0".into());
+    let given_up = |facts: &Facts| judge(facts).iter().any(|violation| violation.starts_with("given up"));
+    assert!(given_up(&facts), "more than the guard looks at");
+    facts.outages.given_up_max = 1;
+    assert_eq!(judge(&facts), [].into());
+    facts.outages.given_up = ["e1".into()].into();
+    assert!(given_up(&facts), "for another reason");
+}

@@ -119,6 +119,9 @@ impl Statements for SqlxTransaction {
     }
 }
 
+/// The error of all handlers in an outage.
+pub(crate) const AWAY: &str = "the other service is away";
+
 /// Not a test of its own: the process of the service.
 #[test]
 fn service_process() {
@@ -196,7 +199,7 @@ async fn handle<T: Statements>(
     let habit = Habit::of(&value.habit).ok_or("no such habit")?;
     transaction.read_cached("SELECT * FROM settings").await?;
     if transaction.is_true("SELECT EXISTS (SELECT FROM outage)").await? {
-        return Err(Failure::retry("the other service is away"));
+        return Err(Failure::retry(AWAY));
     }
     go_wrong_before(&mut transaction, habit, &event).await?;
     let key = String::from_utf8_lossy(event.key.as_deref().unwrap_or_default()).into_owned();

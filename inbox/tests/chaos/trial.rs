@@ -12,9 +12,10 @@ use tokio_postgres::Row;
 
 use crate::draw::{Draw, Operator};
 use crate::habit::{Habit, *};
-use crate::oracle::{Effect, Facts, Operations, Sent, judge};
+use crate::oracle::{Effect, Facts, Operations, Outages, Sent, judge};
 use crate::planted::Planted;
 use crate::process::Process;
+use crate::service::AWAY;
 use crate::support::kafka::Kafka;
 use crate::support::wait::{DEADLINE, eventually, let_pass};
 use crate::world::World;
@@ -54,6 +55,8 @@ pub(crate) struct Trial<'w> {
     pub(crate) consumers: Vec<Process>,
     pub(crate) sent: BTreeMap<String, (Sent, Habit)>,
     pub(crate) operations: Operations,
+    /// Events that may be given up in the outages.
+    pub(crate) given_up_max: usize,
     planted: Option<Planted>,
     name: String,
     schema: &'static str,
@@ -83,6 +86,7 @@ impl<'w> Trial<'w> {
             consumers: Vec::new(),
             sent: BTreeMap::new(),
             operations: Operations::default(),
+            given_up_max: 0,
             numbers: BTreeMap::new(),
             costly: BTreeMap::new(),
         };
@@ -305,6 +309,7 @@ impl<'w> Trial<'w> {
                 return None;
             }
             if began.elapsed() > within {
+                self.print_tables();
                 return Some(format!(
                     "stuck: {parked} parked, {open} offsets not committed, {} lost",
                     lost.len()
@@ -315,6 +320,20 @@ impl<'w> Trial<'w> {
                 self.unblock_all();
             }
             let_pass(Duration::from_millis(300));
+        }
+    }
+
+    /// Prints what may hold up the consumers.
+    fn print_tables(&self) {
+        for sql in [
+            "SELECT partition_id, \"offset\", convert_from(key, 'UTF8'), attempts, error, not_before - now(), is_dead, number, begun FROM inbox_parked ORDER BY 1, 2",
+            "SELECT id, partition, epoch, next_offset, begun_from, begun_until FROM inbox_partition",
+            "SELECT pid, state, now() - xact_start, wait_event, left(query, 100), (SELECT string_agg(concat_ws(':', mode, classid, objid, granted), ' ') \
+             FROM pg_locks AS held WHERE held.pid = session.pid AND locktype = 'advisory') FROM pg_stat_activity AS session WHERE datname = current_database()",
+        ] {
+            let whole = format!("SELECT row_to_json(seen)::text FROM ({sql}) AS seen");
+            let rows = self.world.query(&self.url(), &whole).unwrap_or_default();
+            rows.iter().for_each(|row| eprintln!("{}", row.get::<_, String>(0)));
         }
     }
 
@@ -340,12 +359,15 @@ impl<'w> Trial<'w> {
         let (effects, balances): (Vec<&Row>, Vec<&Row>) =
             rows.iter().partition(|row| row.get::<_, Option<String>>(0).is_some());
         let dead = self.kafka().records(&self.dead_letter_topic());
+        let in_outage = dead.iter().filter(|record| record.header("outboxd.errors.message") == AWAY);
+        let given_up = in_outage.map(|record| record.header("id").to_owned()).collect();
         Facts {
             sent: self.sent.iter().map(|(id, (sent, _))| (id.clone(), sent.clone())).collect(),
             effects: effects.into_iter().map(effect).collect(),
             dead_letters: dead.iter().map(|record| record.header("id").to_owned()).collect(),
             balances: balances.into_iter().map(|row| (row.get(1), row.get(2))).collect(),
             operations: self.operations.clone(),
+            outages: Outages { given_up, given_up_max: self.given_up_max },
         }
     }
 }

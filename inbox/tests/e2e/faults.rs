@@ -70,6 +70,25 @@ fn partitions_that_move_under_load_lose_nothing_and_keep_their_order() {
     assert_eq!(kafka().record_count(&shop.dead_letter_topic()), 0);
 }
 
+/// Invariant: no event of a topic that was created again is skipped, although it has the offset at which the consumer was.
+#[test]
+fn a_longer_topic_of_the_same_name_is_read_from_its_beginning() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(400, 40);
+    shop.produce(&events[..40]);
+    let mut consumer = shop.start(&[]);
+    shop.wait_for_applied(40);
+    shop.wait_until_committed();
+    consumer.pause();
+    kafka().delete_topic(&shop.topic());
+    kafka().create_topic(&shop.topic(), 3, &[]);
+    shop.produce(&events[40..]);
+    consumer.resume();
+    shop.wait_for_applied(400);
+    consumer.stop();
+    shop.check_each(&events);
+}
+
 #[test]
 fn a_partition_that_is_added_is_read_soon() {
     let shop = Shop::open(postgres18(), kafka());

@@ -109,3 +109,78 @@ fn what_a_database_has_lost_is_applied_again_after_a_start() {
     third.stop();
     shop.check(&events);
 }
+
+/// The same with a state from before the consumer was first started: it has no offset that could be compared.
+#[test]
+fn what_a_database_has_lost_that_never_knew_the_consumer_is_applied_again() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(60, 20);
+    shop.copy_database();
+    shop.produce(&events);
+    let first = shop.start(&[]);
+    shop.wait_for_applied(60);
+    shop.wait_until_committed();
+    first.stop();
+    shop.put_back();
+    let second = shop.start(&[]);
+    shop.wait_for_applied(60);
+    second.stop();
+    shop.check(&events);
+}
+
+/// Removes all that was applied, as if a backup without it had been put back into the tables.
+const PUT_BACK_ROWS: &str = "TRUNCATE applied, inbox_message; UPDATE customers SET lifetime_value = 0; \
+     UPDATE inbox_partition SET next_offset = 0";
+
+/// Invariant: offsets are compared at the first time that a partition is taken, however often that has failed before.
+#[test]
+fn what_a_database_has_lost_is_applied_again_if_partitions_cannot_be_taken_at_first() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(60, 20);
+    shop.produce(&events);
+    let first = shop.start(&[]);
+    shop.wait_for_applied(60);
+    shop.wait_until_committed();
+    first.stop();
+    shop.execute(PUT_BACK_ROWS);
+    shop.execute("ALTER FUNCTION inbox_take_over RENAME TO hidden");
+    let second = shop.start(&[]);
+    eventually(DEADLINE, "it is logged", || second.log().contains("a partition is not taken yet"));
+    shop.execute("ALTER FUNCTION hidden RENAME TO inbox_take_over");
+    shop.wait_for_applied(60);
+    second.stop();
+    shop.check(&events);
+}
+
+/// The same where the backup does not know the consumer.
+#[test]
+fn tables_that_are_emptied_under_a_running_consumer_are_noticed() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(120, 20);
+    shop.produce(&events[..60]);
+    let consumer = shop.start(&["--batch", "5"]);
+    shop.wait_for_applied(60);
+    shop.wait_until_committed();
+    shop.execute(PUT_BACK_ROWS);
+    shop.execute("DELETE FROM inbox_partition");
+    shop.produce(&events[60..]);
+    shop.wait_for_applied(120);
+    consumer.stop();
+    shop.check_each(&events);
+}
+
+/// Invariant: rows of a backup that are put back under a running consumer are noticed, although server and tables are the same.
+#[test]
+fn rows_that_are_put_back_under_a_running_consumer_are_noticed() {
+    let shop = Shop::open(postgres18(), kafka());
+    let events = payments(120, 20);
+    shop.produce(&events[..60]);
+    let consumer = shop.start(&["--batch", "5"]);
+    shop.wait_for_applied(60);
+    shop.wait_until_committed();
+    shop.execute(PUT_BACK_ROWS);
+    shop.produce(&events[60..]);
+    shop.wait_for_applied(120);
+    consumer.stop();
+    shop.check_each(&events);
+}

@@ -107,3 +107,31 @@ fn what_is_parked_goes_with_its_partition() {
     third.stop();
     shop.check(&events);
 }
+
+/// Invariant: parked events are not mixed up with the records of a topic that was created again, which have their offsets.
+#[test]
+fn what_was_parked_of_a_topic_that_was_created_again_is_handled_too() {
+    let shop = Shop::open(postgres18(), kafka());
+    let mut events = payments(60, 6);
+    events[6].fail = "once";
+    let waits = ["--retry", "none", "--park", "10m"];
+    shop.produce(&events[..30]);
+    let first = shop.start(&waits);
+    shop.wait_until_committed();
+    first.stop();
+    // Five events of each key are in either topic.
+    assert_eq!((shop.applied_count(), shop.parked_count()), (30 - 4, 4));
+    kafka().delete_topic(&shop.topic());
+    kafka().create_topic(&shop.topic(), 3, &[]);
+    shop.produce(&events[30..]);
+    let second = shop.start(&waits);
+    eventually_eq(DEADLINE, &(4 + 5), || shop.parked_count());
+    shop.wait_until_committed();
+    second.stop();
+    shop.execute("UPDATE inbox_parked SET not_before = now()");
+    let third = shop.start(&waits);
+    shop.wait_for_applied(60);
+    eventually_eq(DEADLINE, &0, || shop.parked_count());
+    third.stop();
+    shop.check(&events);
+}

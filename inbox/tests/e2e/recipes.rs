@@ -117,6 +117,25 @@ fn survives_a_failover(program: &[&str]) {
     assert_eq!(shop.dead_ids(), [""; 0]);
 }
 
+/// Checks that a topic that was deleted and created again is read from its beginning, although the database has an offset of the old one.
+fn reads_a_topic_that_was_created_again(program: &[&str]) {
+    let shop = Shop::open(postgres18(), kafka());
+    shop.execute(outboxd_inbox::postgres::SCHEMA);
+    let events = payments(300, CUSTOMERS);
+    shop.produce(&events[..100]);
+    let first = recipe(&shop, program);
+    shop.wait_for_applied(100);
+    shop.wait_until_committed();
+    first.stop();
+    kafka().delete_topic(&shop.topic());
+    kafka().create_topic(&shop.topic(), 3, &[]);
+    shop.produce(&events[100..]);
+    let second = recipe(&shop, program);
+    shop.wait_for_applied(300);
+    second.stop();
+    shop.check(&events);
+}
+
 fn recipes() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/recipes"))
 }
@@ -142,11 +161,17 @@ fn the_recipe_in_python_survives_a_failover() {
     with_python(survives_a_failover);
 }
 
+#[test]
+fn the_recipe_in_python_reads_a_topic_that_was_created_again() {
+    with_python(reads_a_topic_that_was_created_again);
+}
+
 /// Runs all checks.
 fn holds(program: &[&str]) {
     survives_kills_and_freezes(program);
     waits_for_a_database_that_is_away(program);
     survives_a_failover(program);
+    reads_a_topic_that_was_created_again(program);
 }
 
 /// Copies the recipe's folder and builds it there; the folder, which is removed in the end.

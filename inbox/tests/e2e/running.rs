@@ -35,7 +35,23 @@ impl Running {
         F: Fn(T, Delivery) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        Self::start_with(shop, connector, configure, async move |inbox, kafka, stopped| {
+        Self::start_on(&[shop.topic()], shop, connector, configure, handler)
+    }
+
+    /// Starts one that reads these topics.
+    pub(crate) fn start_on<T, F, R>(
+        topics: &[String],
+        shop: &Shop<'_>,
+        connector: Connector<T>,
+        configure: impl FnOnce(Inbox<T>) -> Inbox<T>,
+        handler: F,
+    ) -> Self
+    where
+        T: HandlerTransaction,
+        F: Fn(T, Delivery) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        Self::start_with(topics, shop, connector, configure, async move |inbox, kafka, stopped| {
             inbox.run(kafka, handler, stopped).await
         })
     }
@@ -52,12 +68,13 @@ impl Running {
         F: Fn(T, Vec<Delivery>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), Failure>> + Send + 'static,
     {
-        Self::start_with(shop, connector, configure, async move |inbox, kafka, stopped| {
+        Self::start_with(&[shop.topic()], shop, connector, configure, async move |inbox, kafka, stopped| {
             inbox.run_batches(kafka, handler, stopped).await
         })
     }
 
     fn start_with<T: HandlerTransaction>(
+        topics: &[String],
         shop: &Shop<'_>,
         connector: Connector<T>,
         configure: impl FnOnce(Inbox<T>) -> Inbox<T>,
@@ -68,12 +85,13 @@ impl Running {
         let dead_letters = DeadLetters::topic(&config, &shop.dead_letter_topic()).unwrap();
         let inbox = configure(Inbox::new(connector.clone(), shop.name(), dead_letters));
         config.set("group.id", shop.name());
-        let (topic, (stop, stopped)) = (shop.topic(), oneshot::channel::<()>());
+        let (topics, (stop, stopped)) = (topics.to_vec(), oneshot::channel::<()>());
         let thread = thread::spawn(move || {
             let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             runtime.block_on(async {
                 connector.create_tables().await.unwrap();
-                let kafka = Consumer::subscribe(&config, &[&topic]).unwrap();
+                let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
+                let kafka = Consumer::subscribe(&config, &topics).unwrap();
                 run(inbox, kafka, Box::pin(async { drop(stopped.await) })).await.unwrap();
             });
         });

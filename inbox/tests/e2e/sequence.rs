@@ -1,5 +1,13 @@
 //! Repeats and gaps that are known by number.
 
+use outboxd_inbox::event::SequenceSource;
+use outboxd_inbox::postgres::{Connector, Transaction};
+use outboxd_inbox::{Dedupe, Delivery, Failure};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::BaseRecord;
+use tokio_postgres::NoTls;
+
+use crate::running::Running;
 use crate::shop::{Payment, Shop, payments};
 use crate::support::kafka::kafka;
 use crate::support::postgres::postgres18;
@@ -107,4 +115,68 @@ fn the_first_number_is_waited_for_where_it_is_configured() {
     eventually_eq(DEADLINE, &0, || parked_count(&shop));
     consumer.stop();
     shop.check(&events);
+}
+
+/// Produces events of one key with these numbers.
+fn produce_numbers(topic: &str, numbers: std::ops::Range<i64>) {
+    for number in numbers {
+        let (id, number) = (format!("{topic}/{number}"), number.to_string());
+        let headers = OwnedHeaders::new()
+            .insert(Header { key: "id", value: Some(&id) })
+            .insert(Header { key: "sequence", value: Some(&number) });
+        let mut record =
+            BaseRecord::<[u8], [u8]>::to(topic).key(&b"k"[..]).payload(&b""[..]).headers(headers);
+        record.partition = Some(0);
+        kafka().produce(record);
+    }
+}
+
+fn start_on(topics: &[String], shop: &Shop<'_>) -> Running {
+    let dedupe = Dedupe::Sequence(SequenceSource::Header("sequence".to_owned()));
+    let handler = |transaction: Transaction, event: Delivery| async move {
+        transaction.execute("INSERT INTO applied (event_id) VALUES ($1)", &[&event.id()]).await?;
+        Ok::<_, Failure>(())
+    };
+    let connector = Connector::new(shop.url().parse().unwrap(), NoTls);
+    Running::start_on(topics, shop, connector, |inbox| inbox.dedupe(dedupe), handler)
+}
+
+/// Invariant: a key has numbers of its own in each topic, as an id is scoped by its topic.
+#[test]
+fn the_same_number_in_two_topics_is_not_a_repeat() {
+    let shop = Shop::open(postgres18(), kafka());
+    let topics = [shop.topic(), format!("{}.refunds", shop.name())];
+    kafka().create_topic(&topics[1], 1, &[]);
+    topics.iter().for_each(|topic| produce_numbers(topic, 0..3));
+    let running = start_on(&topics, &shop);
+    shop.wait_for_applied(6);
+    produce_numbers(&topics[1], 0..5);
+    shop.wait_for_applied(8);
+    running.stop();
+    assert_eq!(shop.applied_count(), 8);
+}
+
+/// Invariant: numbers that an older version stored are still repeats after its tables are brought to this version.
+#[test]
+fn numbers_of_version_4_stay_known() {
+    let shop = Shop::open(postgres18(), kafka());
+    let connector = Connector::new(shop.url().parse().unwrap(), NoTls);
+    shop.block_on(connector.create_tables()).unwrap();
+    shop.execute(&format!(
+        "ALTER TABLE inbox_sequence DROP COLUMN topic, ADD PRIMARY KEY (consumer, key); \
+         ALTER TABLE inbox_sequence_dead DROP COLUMN topic, ADD PRIMARY KEY (consumer, key, number); \
+         UPDATE inbox_version SET version = 4; \
+         INSERT INTO inbox_partition (consumer, topic, partition) SELECT '{0}', '{0}.orders', n FROM generate_series(0, 1) AS n; \
+         INSERT INTO inbox_sequence (consumer, key, next, first) VALUES ('{0}', 'k', 3, 0); \
+         INSERT INTO inbox_sequence_dead VALUES ('{0}', 'k', 1)",
+        shop.name()
+    ));
+    produce_numbers(&shop.topic(), 0..5);
+    let running = start_on(&[shop.topic()], &shop);
+    shop.wait_for_applied(3);
+    shop.wait_until_committed();
+    running.stop();
+    let applied = shop.query("SELECT split_part(event_id, '/', 2) FROM applied ORDER BY n", &[]);
+    let applied: Vec<String> = applied.iter().map(|row| row.get(0)).collect();
+    assert_eq!(applied, ["1", "3", "4"], "a dead letter that came again, and those behind the next number");
 }

@@ -33,7 +33,7 @@ fn the_session_of_the_docs_is_what_is_seen() {
     let (partition, _) = service.take("ledger");
     service.park(partition, 40, "9", "5f1e0a77", "number = 6");
     service.db.execute(
-        "UPDATE inbox_partition SET next_offset = 131; INSERT INTO inbox_sequence VALUES ('ledger', '9', 5, 1); \
+        "UPDATE inbox_partition SET next_offset = 131; INSERT INTO inbox_sequence VALUES ('ledger', 'orders', '9', 5, 1); \
          INSERT INTO inbox_message (consumer, source, message_id) VALUES ('payments', 'orders', 'e4c1b9d2')",
     );
     let names = [("postgresql://shop@db/shop", service.url.clone())];
@@ -136,6 +136,22 @@ fn nothing_changes_without_yes_and_a_retry_takes_the_partition() {
     assert_eq!(service.number(due), Some(1));
     let is_held = &service.db.query("SELECT inbox_enter($1, $2)", &[&partition, &epoch])[0];
     assert!(!is_held.get::<_, bool>(0), "the consumer takes the partition again");
+}
+
+/// Invariant: a retry of an event that is due already does not undo the attempt that is in progress.
+#[test]
+fn a_second_retry_leaves_the_first_one_alone() {
+    let service = Service::new();
+    let (partition, _) = service.take("payments");
+    service.park(partition, 7, "a", "e-7", FAILED);
+    let epoch = || service.number("SELECT epoch FROM inbox_partition");
+    let all = ["--consumer", "payments", "--all", "--yes"];
+    let before = epoch();
+    assert_eq!(service.run("retry", &all).0, OK);
+    let after = epoch();
+    assert_ne!(before, after);
+    assert_eq!(service.run("retry", &all).0, OK);
+    assert_eq!(epoch(), after);
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn a_skipped_number_is_passed_with_the_dead_letters_behind_it() {
     let (partition, _) = service.take("ledger");
     service.park(partition, 7, "a", "e-7", "number = 8");
     service.db.execute(
-        "INSERT INTO inbox_sequence VALUES ('ledger', 'a', 4, 1); INSERT INTO inbox_sequence_dead VALUES ('ledger', 'a', 7)",
+        "INSERT INTO inbox_sequence VALUES ('ledger', 'orders', 'a', 4, 1); INSERT INTO inbox_sequence_dead VALUES ('ledger', 'orders', 'a', 7)",
     );
     let key = ["--consumer", "ledger", "--key", "a"];
     let next = "SELECT next FROM inbox_sequence";
@@ -68,7 +68,7 @@ fn a_failed_event_with_a_number_is_skipped_with_it() {
     let (partition, _) = service.take("ledger");
     service.park(partition, 7, "a", "e-7", FAILED);
     service.park(partition, 8, "a", "e-8", "number = 5");
-    service.db.execute("INSERT INTO inbox_sequence VALUES ('ledger', 'a', 4, 1)");
+    service.db.execute("INSERT INTO inbox_sequence VALUES ('ledger', 'orders', 'a', 4, 1)");
     let event = ["--consumer", "ledger", "--at", "orders:0:7", "--yes"];
     let (exit, _, stderr) = service.run("skip", &event);
     assert!(exit == USAGE && stderr.contains("--number 4"), "{stderr}");
@@ -107,7 +107,7 @@ fn an_id_is_forgotten_of_one_source_and_among_positions() {
 #[test]
 fn a_number_is_forgotten_once() {
     let service = Service::new();
-    service.db.execute("INSERT INTO inbox_sequence VALUES ('ledger', 'a', 4, 2)");
+    service.db.execute("INSERT INTO inbox_sequence VALUES ('ledger', 'orders', 'a', 4, 2)");
     let forget = |number: &str| {
         service.run("forget", &["--consumer", "ledger", "--key", "a", "--number", number, "--yes"]).0
     };

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Ended, Loop};
 use crate::consumer::handler::Handler;
+use crate::consumer::offsets::Beginning;
 use crate::consumer::work::Context;
 use crate::core::{Input, Tenure};
 use crate::kafka::InboxContext;
@@ -27,48 +28,63 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         self.taking += 1;
         let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
         let (partitions, group) = (self.kafka.partitions(), self.kafka.group().map(str::to_owned));
+        // Unknown until the partition has been taken once since it was assigned.
         let known = self.incarnations.get(&tenure.partition).cloned();
-        let first_read = self.core.first_read(&tenure.partition);
+        let last_stored = self.stored.get(&tenure.partition).copied();
+        let is_recreated = self.recreated.contains(&tenure.partition);
+        let began_at = self.began_at(&tenure.partition);
         self.tasks.spawn(async move {
             let id = &tenure.partition;
             let (taken, connection) =
                 context.take(connection, id, partitions.clone(), group.as_deref()).await;
             let stored = taken.as_ref().and_then(|taken| taken.next_offset);
-            let is_moved =
+            let is_first = known.is_none();
+            let is_elsewhere =
                 taken.as_ref().zip(known).is_some_and(|(taken, known)| taken.incarnation() != &*known);
-            let rewind_to = if is_moved {
-                let rewind_to = stored.or(first_read);
+            // Rows of a backup can be put back into the tables of a running server.
+            let is_behind = last_stored.is_some_and(|last| stored.is_none_or(|stored| stored < last));
+            let beginning = if taken.is_none() {
+                Ok(Beginning::default())
+            } else if is_recreated {
+                Ok(Beginning { rewind_to: Some(0), began_at: Some(0) })
+            } else if is_elsewhere || is_behind {
+                let rewind_to = stored.or(began_at);
                 Context::<H>::warn_moved(id, rewind_to);
-                Ok(rewind_to)
+                Ok(Beginning { rewind_to, began_at })
+            } else if is_first {
+                context.beginning(id, stored, partitions).await
             } else {
-                context.rewind_to(id, stored.filter(|_| tenure.is_first), partitions).await
+                Ok(Beginning::default())
             };
-            match rewind_to {
-                Ok(rewind_to) => Ended::Take(tenure, taken.map(Box::new), rewind_to, connection),
+            match beginning {
+                Ok(beginning) => Ended::Take(tenure, taken.map(Box::new), beginning, connection),
                 Err(error) => {
                     tracing::warn!(%error, "cannot read the committed offset; retrying");
-                    Ended::Take(tenure, None, None, connection)
+                    Ended::Take(tenure, None, Beginning::default(), connection)
                 }
             }
         });
     }
 
-    /// Processes the result of taking a partition: `taken` is `None` if that failed. `rewind_to` is the offset to seek to.
-    pub(super) fn taken(
-        &mut self,
-        tenure: Tenure,
-        taken: Option<Box<Taken>>,
-        rewind_to: Option<i64>,
-    ) -> Input {
+    /// Processes the result of taking a partition: `taken` is `None` if that failed.
+    pub(super) fn taken(&mut self, tenure: Tenure, taken: Option<Box<Taken>>, beginning: Beginning) -> Input {
+        let Beginning { rewind_to, began_at } = beginning;
         self.taking = self.taking.saturating_sub(1);
         self.take_next();
+        // What was revoked meanwhile must leave nothing behind for the next assignment.
+        let taken = taken.filter(|_| self.core.is_current(&tenure));
         let Some(taken) = taken else { return Input::NotTaken { tenure } };
         if let Some(offset) = rewind_to {
             if !self.kafka.seek(&tenure.partition, offset) {
                 return Input::NotTaken { tenure };
             }
             self.positions.remove(&tenure.partition);
+            self.stored.remove(&tenure.partition);
+            self.recreated.remove(&tenure.partition);
             self.kafka.resume(&tenure.partition);
+        }
+        if let Some(began_at) = began_at {
+            self.began.insert(tenure.partition.clone(), began_at);
         }
         self.incarnations.insert(tenure.partition.clone(), Arc::from(taken.incarnation()));
         if self.context.has_positions() {

@@ -42,3 +42,23 @@ fn nothing_is_committed_of_a_partition_that_another_consumer_took() {
     world.end(&jobs[1], Outcome::Fenced);
     assert_eq!(world.core.commits(world.now), []);
 }
+
+/// Invariant: an event of a topic that was created again is not taken for the earlier one with its offset, which is still open.
+#[test]
+fn another_event_with_an_open_offset_is_handled_too() {
+    let mut world = World::new(options(), 1);
+    world.receive(0, &[(0, b'a'), (1, b'a')]);
+    let job = world.jobs().remove(0);
+    world.receive(0, &[(0, b'a')]);
+    let another = Event { value: Some(b"another".to_vec()), ..Event::clone(&event(0, 0, b'a')) };
+    world.turn(Input::Received(Arc::new(another)));
+    let mut values = vec![job.events[0].value.clone()];
+    world.end(&job, Outcome::Done);
+    assert_eq!(world.committed(), Some(0));
+    while let Some(job) = world.jobs().pop() {
+        values.push(job.events[0].value.clone());
+        world.end(&job, Outcome::Done);
+    }
+    assert_eq!(values, [None, None, Some(b"another".to_vec())], "the same record is handled once");
+    assert_eq!(world.committed(), Some(1));
+}

@@ -101,6 +101,44 @@ fn an_outage_gives_up_few_events_that_have_one_attempt() {
     assert!(given_up < 3, "{given_up} events were given up");
 }
 
+/// Invariant: repeats give no information about an outage of another service, because no handler is called for them.
+#[test]
+fn repeats_do_not_end_an_outage() {
+    let mut world = World::new(guarded(1), 1);
+    world.receive(0, &[(0, b'a'), (1, b'b'), (2, b'c')]);
+    assert_eq!(fail_all(&mut world), 3);
+    let mut repeats = 0;
+    for offset in 3..100 {
+        world.receive(0, &[(offset, b'd')]);
+        world.pass(Duration::from_secs(1));
+        for job in world.jobs() {
+            let is_repeat = job.events[0].offset >= 3;
+            repeats += usize::from(is_repeat);
+            world.end(&job, if is_repeat { Outcome::Repeated } else { failed() });
+        }
+        assert!(world.core.is_guard_tripped() && world.surrenders().is_empty());
+    }
+    assert!(repeats > 40, "they are held back: {repeats}");
+}
+
+/// Invariant: repeats between the first failures of an outage do not let their events be given up.
+#[test]
+fn repeats_do_not_hide_the_beginning_of_an_outage() {
+    let retry = Retry::new([Duration::from_millis(50)]);
+    let mut world = World::new(Options { failures_in_a_row_max: 64, retry, ..guarded(8) }, 1);
+    for offset in 0..200_i64 {
+        world.receive(0, &[(offset, u8::try_from(offset).unwrap())]);
+    }
+    for _ in 0..100 {
+        for job in world.jobs() {
+            let is_repeat = job.events[0].offset % 2 == 0;
+            world.end(&job, if is_repeat { Outcome::Repeated } else { failed() });
+        }
+        assert!(world.surrenders().is_empty());
+        world.pass(Duration::from_millis(100));
+    }
+}
+
 /// Invariant: an attempt that PostgreSQL ends to resolve a conflict is repeated at once and not charged, as long as it does not
 /// repeat forever.
 #[test]

@@ -115,7 +115,11 @@ impl Model {
             return;
         }
         let (job, _) = self.running.swap_remove(pick % self.running.len());
+        let mut outcome = outcome;
         if outcome == Outcome::Done {
+            if job.events.iter().all(|event| self.ended.contains_key(&event.offset)) {
+                outcome = Outcome::Repeated;
+            }
             job.events.iter().for_each(|event| self.mark(event.offset));
             if job.is_parked {
                 self.table.remove(&job.events[0].offset);

@@ -155,8 +155,8 @@ pub(super) struct ForgetArgs {
     /// The id of the event
     #[arg(long, value_name = "ID", required_unless_present = "number", conflicts_with = "number")]
     pub(super) id: Option<String>,
-    /// The scope of the id, a topic or the source of CloudEvents; needed when several remember it
-    #[arg(long, value_name = "SOURCE", requires = "id")]
+    /// The scope of the id, a topic or the source of CloudEvents, or the topic of the number; needed when several remember it
+    #[arg(long, value_name = "SOURCE")]
     pub(super) source: Option<String>,
     /// For Dedupe::Sequence: the number of the event
     #[arg(long, value_name = "N", requires = "key", allow_negative_numbers = true)]

@@ -22,7 +22,7 @@ const SELECT: &str = "WITH blocked AS (\
      (extract(epoch FROM parked.not_before) * 1000)::bigint, parked.not_before <= now(), \
      (extract(epoch FROM parked.parked_at) * 1000)::bigint FROM blocked \
      JOIN inbox_parked AS parked ON parked.partition_id = blocked.partition_id AND parked.\"offset\" = blocked.first \
-     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = blocked.consumer AND sequence.key = blocked.key \
+     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = blocked.consumer AND sequence.topic = blocked.topic AND sequence.key = blocked.key \
      ORDER BY parked.parked_at, blocked.partition_id, blocked.first LIMIT $2";
 
 const HEAD: [&str; 7] = ["CONSUMER", "KEY", "EVENTS", "FIRST", "WAITS FOR", "ATTEMPTS", "PARKED"];

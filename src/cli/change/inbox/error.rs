@@ -36,8 +36,8 @@ pub(super) enum InboxError {
     NotParked { consumer: String, what: String },
     #[error("consumer {consumer:?} does not remember {what}")]
     NotRemembered { consumer: String, what: String },
-    #[error("id {id:?} is remembered for {} sources: {}", sources.len(), sources.join(", "))]
-    SeveralSources { id: String, sources: Vec<String> },
+    #[error("{what} is remembered for {} sources: {}", sources.len(), sources.join(", "))]
+    SeveralSources { what: String, sources: Vec<String> },
     #[error("the event at {place} is a dead letter already")]
     IsDead { place: String },
     #[error("the event at {place} has a sequence number, which skip must store")]

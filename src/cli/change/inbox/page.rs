@@ -17,8 +17,8 @@ pub(super) struct Page {
     pub(super) consumer: String,
     /// Sources for which an id is remembered.
     pub(super) remembered: Vec<Remembered>,
-    /// Numbers of a key.
-    pub(super) sequence: Option<KeySequence>,
+    /// Numbers of a key, in each topic.
+    pub(super) sequences: Vec<KeySequence>,
     pub(super) events: Vec<Shown>,
 }
 
@@ -30,6 +30,7 @@ pub(super) struct Remembered {
 
 #[derive(Debug, Serialize)]
 pub(super) struct KeySequence {
+    pub(super) topic: String,
     pub(super) next: i64,
     pub(super) first: Option<i64>,
     pub(super) dead_letters: i64,
@@ -148,9 +149,12 @@ impl Page {
             let source = if source.is_empty() { "any source".to_owned() } else { clean(source) };
             text.push_str(&format!("applied {} (source {source})\n", time::show(*applied_at)));
         }
-        if let Some(KeySequence { next, first, dead_letters }) = &self.sequence {
+        for KeySequence { topic, next, first, dead_letters } in &self.sequences {
             let first = first.map_or_else(String::new, |first| format!(", first number {first}"));
-            text.push_str(&format!("next number {next}{first}, dead numbers {dead_letters}\n"));
+            let topic = clean(topic);
+            text.push_str(&format!(
+                "next number {next}{first}, dead numbers {dead_letters} (topic {topic})\n"
+            ));
         }
         text.extend(self.events.iter().take(SHOWN_MAX).map(Shown::text));
         if let Some(more @ 1..) = self.events.len().checked_sub(SHOWN_MAX) {

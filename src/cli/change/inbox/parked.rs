@@ -17,7 +17,7 @@ const SELECT: &str = "SELECT held.id, held.topic, held.partition, parked.\"offse
      octet_length(parked.value), EXISTS (SELECT FROM inbox_parked AS earlier WHERE earlier.partition_id = parked.partition_id \
          AND earlier.key = parked.key AND earlier.\"offset\" < parked.\"offset\") \
      FROM inbox_parked AS parked JOIN inbox_partition AS held ON held.id = parked.partition_id \
-     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = held.consumer AND sequence.key = parked.key \
+     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = held.consumer AND sequence.topic = held.topic AND sequence.key = parked.key \
      WHERE held.consumer = $1 AND ($2::bytea IS NULL OR parked.key = $2) \
      AND ($3::text IS NULL OR EXISTS (SELECT FROM unnest(parked.header_values) AS value WHERE position(convert_to($3, 'UTF8') IN value) > 0)) \
      AND ($4::text IS NULL OR held.topic = $4 AND held.partition = $5::int AND parked.\"offset\" = $6::bigint) \

@@ -22,7 +22,7 @@ const SELECT: &str = "SELECT held.consumer, held.topic, held.partition, held.con
          AND lock.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
          AND lock.classid = (inbox_lock_class()::bigint & 4294967295)::oid AND lock.objid = held.id::oid) \
      FROM inbox_partition AS held LEFT JOIN inbox_parked AS parked ON parked.partition_id = held.id \
-     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = held.consumer AND sequence.key = parked.key \
+     LEFT JOIN inbox_sequence AS sequence ON sequence.consumer = held.consumer AND sequence.topic = held.topic AND sequence.key = parked.key \
      WHERE $1::text IS NULL OR held.consumer = $1 GROUP BY held.id ORDER BY held.consumer, held.topic, held.partition";
 
 const HEAD: [&str; 10] = [

@@ -20,7 +20,8 @@ impl Place {
         let mut part = || parts.next().filter(|part| !part.is_empty()).ok_or_else(refused);
         let (topic, partition, offset) = (part()?.to_owned(), part()?, part()?);
         let partition = partition.parse().ok().filter(|number| *number >= 0).ok_or_else(refused)?;
-        let offset = offset.parse().ok().filter(|number| *number >= 0).ok_or_else(refused)?;
+        // Events of a topic that was created again since have negative ones.
+        let offset = offset.parse().map_err(|_| refused())?;
         Ok(Self { topic, partition, offset })
     }
 }

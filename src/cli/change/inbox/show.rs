@@ -15,23 +15,27 @@ const REMEMBERED: &str = "SELECT source, (extract(epoch FROM processed_at) * 100
      UNION ALL SELECT held.topic, (extract(epoch FROM done.done_at) * 1000)::bigint FROM inbox_done AS done \
      JOIN inbox_partition AS held ON held.id = done.partition_id \
      WHERE held.consumer = $1 AND done.message_ids @> ARRAY[$2::text] ORDER BY 1, 2";
-const SEQUENCE: &str = "SELECT next, first, (SELECT count(*) FROM inbox_sequence_dead AS dead \
-         WHERE dead.consumer = known.consumer AND dead.key = known.key) \
-     FROM inbox_sequence AS known WHERE consumer = $1 AND key = $2";
+const SEQUENCE: &str = "SELECT topic, next, first, (SELECT count(*) FROM inbox_sequence_dead AS dead \
+         WHERE dead.consumer = known.consumer AND dead.topic = known.topic AND dead.key = known.key) \
+     FROM inbox_sequence AS known WHERE consumer = $1 AND key = $2 ORDER BY topic";
 
 /// Runs `outboxd inbox show`.
 pub(super) async fn show(args: &ShowArgs) -> Result<Exit, InboxError> {
     let tables = Tables::open(&args.tables).await?;
     let (consumer, selection) = (&args.consumer, args.event.selection());
     let parked = select(&tables, consumer, &selection, None).await?;
-    let mut page =
-        Page { consumer: consumer.clone(), remembered: Vec::new(), sequence: None, events: Vec::new() };
+    let mut page = Page {
+        consumer: consumer.clone(),
+        remembered: Vec::new(),
+        sequences: Vec::new(),
+        events: Vec::new(),
+    };
     match &selection {
-        Selection::Key(key) => page.sequence = sequence(&tables, consumer, key).await?,
+        Selection::Key(key) => page.sequences = sequences(&tables, consumer, key).await?,
         Selection::Id(id) => page.remembered = remembered(&tables, consumer, id).await?,
         Selection::Place(_) | Selection::All => {}
     }
-    if parked.is_empty() && page.remembered.is_empty() && page.sequence.is_none() {
+    if parked.is_empty() && page.remembered.is_empty() && page.sequences.is_empty() {
         tables.check_consumer(consumer).await?;
         return Err(InboxError::NotParked { consumer: consumer.clone(), what: selection.to_string() });
     }
@@ -58,8 +62,11 @@ async fn remembered(tables: &Tables, consumer: &str, id: &str) -> Result<Vec<Rem
     rows.collect()
 }
 
-async fn sequence(tables: &Tables, consumer: &str, key: &[u8]) -> Result<Option<KeySequence>, InboxError> {
+async fn sequences(tables: &Tables, consumer: &str, key: &[u8]) -> Result<Vec<KeySequence>, InboxError> {
     let rows = tables.query(SEQUENCE, &[&consumer, &key]).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    Ok(Some(KeySequence { next: get(row, 0)?, first: get(row, 1)?, dead_letters: get(row, 2)? }))
+    let sequence = |row| {
+        let (topic, next) = (get(row, 0)?, get(row, 1)?);
+        Ok(KeySequence { topic, next, first: get(row, 2)?, dead_letters: get(row, 3)? })
+    };
+    rows.iter().map(sequence).collect()
 }

@@ -15,7 +15,7 @@ use crate::postgres::{Error, Sql};
 const APPLICATION: &str = "outboxd inbox";
 
 /// The version of the tables that these statements are written for.
-const VERSION: i32 = 4;
+const VERSION: i32 = 5;
 
 const DOING: &str = "reading the inbox's tables";
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::changed::Changed;
 use super::report::{Action, Report};
-use super::sequence::{Numbers, mark_dead};
+use super::sequence::{KeyOfTopic, Numbers, mark_dead};
 use crate::cli::change::inbox::args::ForgetArgs;
 use crate::cli::change::inbox::error::InboxError;
 use crate::cli::change::inbox::tables::{Tables, get};
@@ -20,10 +20,11 @@ const FORGET_POSITIONS: &str = "UPDATE inbox_done AS done SET message_ids = arra
      FROM inbox_partition AS held WHERE held.id = done.partition_id AND held.consumer = $1 AND held.topic = $3 \
      AND done.message_ids @> ARRAY[$2::text]";
 const FORGET_ID: &str = "DELETE FROM inbox_message WHERE consumer = $1 AND message_id = $2 AND source = $3";
-/// Reports whether a number was applied.
-const IS_APPLIED: &str = "SELECT EXISTS (SELECT FROM inbox_sequence WHERE consumer = $1 AND key = $2 AND next > $3::bigint \
-     AND coalesce(first, $3) <= $3) \
-     AND NOT EXISTS (SELECT FROM inbox_sequence_dead WHERE consumer = $1 AND key = $2 AND number = $3)";
+/// The topics in which a number was applied.
+const TOPICS: &str = "SELECT topic FROM inbox_sequence AS known WHERE consumer = $1 AND key = $2 AND next > $3::bigint \
+     AND coalesce(first, $3) <= $3 AND ($4::text IS NULL OR topic = $4) \
+     AND NOT EXISTS (SELECT FROM inbox_sequence_dead AS dead WHERE dead.consumer = known.consumer AND dead.topic = known.topic \
+     AND dead.key = known.key AND dead.number = $3) ORDER BY topic";
 
 /// Runs `outboxd inbox forget`.
 pub(in crate::cli::change::inbox) async fn forget(args: &ForgetArgs) -> Result<Exit, InboxError> {
@@ -49,7 +50,7 @@ async fn forget_id(tables: &Tables, args: &ForgetArgs, id: &str) -> Result<Chang
     };
     if !sources.is_empty() {
         sources.push(source);
-        return Err(InboxError::SeveralSources { id: id.to_owned(), sources });
+        return Err(InboxError::SeveralSources { what: format!("id {id:?}"), sources });
     }
     if args.yes {
         tables.execute("BEGIN").await?;
@@ -68,13 +69,18 @@ async fn forget_number(
     number: i64,
 ) -> Result<Changed, InboxError> {
     let consumer = &args.consumer;
-    let rows = tables.query(IS_APPLIED, &[consumer, &key, &number]).await?;
-    if rows.first().map(|row| get(row, 0)).transpose()? != Some(true) {
-        let what = format!("number {number} of key {}", shown(Some(key)));
+    let rows = tables.query(TOPICS, &[consumer, &key, &number, &args.source]).await?;
+    let mut topics = rows.iter().map(|row| get(row, 0)).collect::<Result<Vec<String>, _>>()?;
+    let what = format!("number {number} of key {}", shown(Some(key)));
+    let Some(topic) = topics.pop() else {
         return Err(InboxError::NotRemembered { consumer: consumer.clone(), what });
+    };
+    if !topics.is_empty() {
+        topics.push(topic);
+        return Err(InboxError::SeveralSources { what, sources: topics });
     }
     if args.yes {
-        mark_dead(tables, consumer, key, Numbers::one(number)).await?;
+        mark_dead(tables, KeyOfTopic { consumer, topic: &topic, key }, Numbers::one(number)).await?;
     }
     Ok(Changed { number: Some(number), ..Changed::with_key(Some(key)) })
 }

@@ -10,7 +10,7 @@ use crate::cli::change::inbox::reason::Reason;
 use crate::cli::change::inbox::tables::Tables;
 use crate::error::Exit;
 
-const MAKE_DUE: &str = "UPDATE inbox_parked SET not_before = now() WHERE partition_id = $1 AND \"offset\" = ANY($2) AND not_before > now()";
+const MAKE_DUE: &str = "UPDATE inbox_parked SET not_before = now() WHERE partition_id = $1 AND \"offset\" = ANY($2) AND not_before > now() RETURNING 1";
 
 /// Runs `outboxd inbox retry`.
 pub(in crate::cli::change::inbox) async fn retry(args: &ChangeArgs) -> Result<Exit, InboxError> {
@@ -29,8 +29,12 @@ pub(in crate::cli::change::inbox) async fn retry(args: &ChangeArgs) -> Result<Ex
         let mut due = reread(&tables, consumer, &selection, first.partition_id).await?;
         due.retain(has_attempt);
         let offsets: Vec<i64> = due.iter().map(|event| event.place.offset).collect();
-        tables.change(MAKE_DUE, &[&first.partition_id, &offsets]).await?;
-        fence(&tables, first.partition_id).await?;
+        let made_due = tables.change(MAKE_DUE, &[&first.partition_id, &offsets]).await?;
+        // An attempt whose event is due is in progress or about to begin. A new epoch would undo it and leave it uncounted, so that a
+        // retry for each attempt would keep the event from ever being given up.
+        if !made_due.is_empty() {
+            fence(&tables, first.partition_id).await?;
+        }
         commit(&tables).await?;
         report.changed.extend(due.iter().map(Changed::event));
     }

@@ -2,7 +2,7 @@
 
 use super::changed::Changed;
 use super::report::{Action, Report};
-use super::sequence::{Numbers, mark_dead, pass};
+use super::sequence::{KeyOfTopic, Numbers, mark_dead, pass};
 use super::{UNPARK, begin, commit, fence, require, reread};
 use crate::cli::change::inbox::args::SkipArgs;
 use crate::cli::change::inbox::error::InboxError;
@@ -119,19 +119,21 @@ impl Target<'_> {
                 tables.change(UNPARK, &[&partition, &offset]).await?;
                 tables.change(FORGET_BEGUN, &[&partition, &offset]).await?;
                 let (Some(number), Some(key)) = (number, event.key()) else { return Ok(()) };
+                let of = KeyOfTopic { consumer, topic: &event.place.topic, key };
                 // One that was passed before is a dead letter that was received again, and remains one.
                 if event.next.is_none_or(|next| *number >= next) {
-                    mark_dead(tables, consumer, key, Numbers::one(*number)).await?;
+                    mark_dead(tables, of, Numbers::one(*number)).await?;
                 }
                 // Without a next number, those before this one may still be received.
                 if event.reason() != Reason::MissingNumber {
-                    pass(tables, consumer, key, *number).await?;
+                    pass(tables, of, *number).await?;
                 }
             }
             Self::Missing { waiting, numbers } => {
-                let key = waiting.key().unwrap_or_default();
-                mark_dead(tables, consumer, key, *numbers).await?;
-                pass(tables, consumer, key, numbers.first).await?;
+                let (topic, key) = (&waiting.place.topic, waiting.key().unwrap_or_default());
+                let of = KeyOfTopic { consumer, topic, key };
+                mark_dead(tables, of, *numbers).await?;
+                pass(tables, of, numbers.first).await?;
             }
         }
         Ok(())

@@ -18,7 +18,6 @@ record Inbox(String name, String deadLetters, SingleConnectionDataSource postgre
         KafkaTemplate<byte[], byte[]> producer, MessageListenerContainer container, Map<TopicPartition, Tenure> held)
         implements AcknowledgingConsumerAwareMessageListener<byte[], byte[]>, ConsumerAwareRebalanceListener {
     record Tenure(int partitionId, long epoch) { }
-
     /** Takes partitions, which ends the transactions of their last holder, and reads from where that has ended. Waits for the database. */
     @Override public void onPartitionsAssigned(Consumer<?, ?> kafka, Collection<TopicPartition> partitions) {
         for (var left = new ArrayDeque<>(partitions); !left.isEmpty() && container.isRunning(); ) {
@@ -26,7 +25,9 @@ record Inbox(String name, String deadLetters, SingleConnectionDataSource postgre
             try {
                 jdbc.query("SELECT * FROM inbox_take(?, ?, ?, ?)", row -> {
                     held.put(partition, new Tenure(row.getInt("partition_id"), row.getLong("epoch")));
-                    if (row.getObject("next_offset") != null) kafka.seek(partition, row.getLong("next_offset")); // Otherwise the group's offset.
+                    if (row.getObject("next_offset") == null) return; // The group's offset counts.
+                    var committed = kafka.committed(Set.of(partition)).get(partition); // None if the topic was created again.
+                    kafka.seek(partition, committed == null ? 0 : Math.min(committed.offset(), row.getLong("next_offset")));
                 }, name, partition.topic(), partition.partition(), name);
                 left.remove();
             } catch (DataAccessException error) {
@@ -35,7 +36,6 @@ record Inbox(String name, String deadLetters, SingleConnectionDataSource postgre
         }
     }
     @Override public void onPartitionsRevoked(Collection<TopicPartition> partitions) { held.keySet().removeAll(partitions); } // Of lost ones, too.
-
     @Override public void onMessage(ConsumerRecord<byte[], byte[]> record, Acknowledgment acknowledgment, Consumer<?, ?> kafka) {
         var partition = new TopicPartition(record.topic(), record.partition());
         for (boolean isDead = false; held.containsKey(partition); isDead = true) {
