@@ -26,6 +26,7 @@ use crate::cli::change::inbox::tables::{Tables, get};
 
 /// A handler may hold the lock for longer. It is not ended: the operator may.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '5s'";
+const TRY_LOCK: &str = "SELECT pg_try_advisory_xact_lock(inbox_lock_class(), $1)";
 const LOCK: &str = "SELECT pg_advisory_xact_lock(inbox_lock_class(), $1)";
 const HOLDERS: &str = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid() \
      AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
@@ -35,11 +36,24 @@ const RAISE_EPOCH: &str = "UPDATE inbox_partition SET epoch = epoch + 1 WHERE id
 const UNPARK: &str = "DELETE FROM inbox_parked WHERE partition_id = $1 AND \"offset\" = $2";
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 
+/// State of a partition before the command acquired it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Unused,
+    /// A transaction of a consumer was open.
+    InUse,
+}
+
 /// Begins a transaction with the partition of an event for itself.
-async fn begin(tables: &Tables, event: &Parked) -> Result<(), InboxError> {
+async fn begin(tables: &Tables, event: &Parked) -> Result<Before, InboxError> {
     tables.execute(BEGIN).await?;
+    if let Some(row) = tables.change(TRY_LOCK, &[&event.partition_id]).await?.first()
+        && get(row, 0)?
+    {
+        return Ok(Before::Unused);
+    }
     match tables.change(LOCK, &[&event.partition_id]).await {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(Before::InUse),
         Err(error) if error.sqlstate() == Some(LOCK_NOT_AVAILABLE) => {
             tables.execute("ROLLBACK").await?;
             let rows = tables.query(HOLDERS, &[&event.partition_id]).await?;

@@ -2,7 +2,7 @@
 
 use super::changed::Changed;
 use super::report::{Action, Report};
-use super::{begin, commit, fence, partitions, require, reread};
+use super::{Before, begin, commit, fence, partitions, require, reread};
 use crate::cli::change::inbox::args::ChangeArgs;
 use crate::cli::change::inbox::error::InboxError;
 use crate::cli::change::inbox::parked::Parked;
@@ -25,14 +25,14 @@ pub(in crate::cli::change::inbox) async fn retry(args: &ChangeArgs) -> Result<Ex
         return Ok(report.print(args.tables.json));
     }
     for first in partitions(&due) {
-        begin(&tables, first).await?;
+        let before = begin(&tables, first).await?;
         let mut due = reread(&tables, consumer, &selection, first.partition_id).await?;
         due.retain(has_attempt);
         let offsets: Vec<i64> = due.iter().map(|event| event.place.offset).collect();
         let made_due = tables.change(MAKE_DUE, &[&first.partition_id, &offsets]).await?;
-        // An attempt whose event is due is in progress or about to begin. A new epoch would undo it and leave it uncounted, so that a
-        // retry for each attempt would keep the event from ever being given up.
-        if !made_due.is_empty() {
+        // The transaction that was waited for may have been an attempt at an event that is due. A new epoch would leave its failure
+        // uncounted, so that a retry during each attempt would keep the event from ever being given up.
+        if !made_due.is_empty() || before == Before::Unused {
             fence(&tables, first.partition_id).await?;
         }
         commit(&tables).await?;
