@@ -13,8 +13,9 @@ use crate::trial::{KEYS, Trial};
 const FROZEN_FOR: Duration = Duration::from_millis(3500);
 const HELD_FOR: Duration = Duration::from_millis(1500);
 const OUTAGE: Duration = Duration::from_millis(2500);
-/// Events of a consumer that may be given up in an outage.
-const GIVEN_UP_MAX: usize = 2;
+/// Events of a consumer that may be given up in an outage: two before the guard looks at the third, and one whose first failure was before
+/// the last success of a handler that had begun before the outage.
+const GIVEN_UP_MAX: usize = 3;
 /// Less than the time limit of a handler.
 const LOCKED_FOR: &str = "1.5";
 
@@ -135,10 +136,11 @@ impl Trial<'_> {
     }
 
     /// Puts the copy in the place of the database.
-    fn put_back(&self) {
-        let name = self.name();
+    fn put_back(&mut self) {
+        let name = self.name().to_owned();
         self.admin(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false")).unwrap();
         self.admin(&format!("DROP DATABASE {name} WITH (FORCE)")).unwrap();
         self.admin(&format!("ALTER DATABASE {name}_copy RENAME TO {name}")).unwrap();
+        self.operations.restored.extend(self.dead_ids());
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct Operations {
     pub(crate) forgotten: BTreeMap<String, usize>,
     /// Dead letters that were sent again: they may be applied, and late.
     pub(crate) replayed: BTreeSet<String>,
+    /// Dead letters of a database that was put back to an older state, which does not know them: they may be applied.
+    pub(crate) restored: BTreeSet<String>,
 }
 
 #[derive(Debug, Default)]
@@ -62,7 +64,7 @@ pub(crate) struct Facts {
 #[derive(Debug, Default)]
 pub(crate) struct Outages {
     pub(crate) given_up: BTreeSet<String>,
-    /// Two for each consumer at the beginning of an outage: the guard looks at three failures, and the waits of a run are shorter than
+    /// A few for each consumer at the beginning of an outage: the guard looks at three failures, and the waits of a run are shorter than
     /// its outage.
     pub(crate) given_up_max: usize,
 }
@@ -120,7 +122,11 @@ pub(crate) fn judge(facts: &Facts) -> BTreeSet<String> {
         }
         match sent.need {
             Need::Applied if is_dead && !facts.outages.excuse(id) => {
-                violate("given up", &what);
+                let outages = &facts.outages;
+                violate(
+                    "given up",
+                    &format!("{what}; in outages {:?}, at most {}", outages.given_up, outages.given_up_max),
+                );
             }
             Need::DeadLetter if count > 0 => {
                 violate("applied", &format!("{what}, is applied"));
@@ -128,7 +134,7 @@ pub(crate) fn judge(facts: &Facts) -> BTreeSet<String> {
             Need::DeadLetterAnyhow if !is_dead && !skipped => {
                 violate("believed", &format!("{what}, is no dead letter"));
             }
-            Need::Either if is_dead && count > 0 && !replayed => {
+            Need::Either if is_dead && count > 0 && !replayed && !facts.operations.restored.contains(id) => {
                 violate("both", &what);
             }
             _ => {}

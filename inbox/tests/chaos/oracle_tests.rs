@@ -59,6 +59,8 @@ fn operations_are_allowances() {
     facts.operations.forgotten.insert("e0".into(), 1);
     facts.sent.insert("e4".into(), Sent { key: "k".into(), number: 4, amount: 2, need: Need::Either });
     facts.operations.skipped.insert("e4".into());
+    facts.dead_letters.push("e3".into());
+    facts.operations.restored.insert("e3".into());
     assert_eq!(judge(&facts), [].into());
 }
 

@@ -349,6 +349,11 @@ impl<'w> Trial<'w> {
         committed.elements().iter().map(|element| element.offset().to_raw().unwrap_or(0).max(0)).sum()
     }
 
+    pub(crate) fn dead_ids(&self) -> Vec<String> {
+        let dead = self.kafka().records(&self.dead_letter_topic());
+        dead.iter().map(|record| record.header("id").to_owned()).collect()
+    }
+
     pub(crate) fn facts(&self) -> Facts {
         let effect =
             |row: &Row| Effect { id: row.get(0), key: row.get(1), number: row.get(2), amount: row.get(3) };
