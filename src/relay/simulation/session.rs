@@ -148,6 +148,7 @@ impl<'p> Session<'p> {
         if let Then::Wait { until, .. } = turn.then {
             self.waits(until, turn.update.is_none() && turn.need.is_none() && turn.store.is_none(), now);
         }
+        self.ends_at_once(self.core.reading() == Reading::Off && turn.then != Then::Ended);
         self.store(turn.store);
         self.need = turn.need.or(self.need.take());
         self.send(turn.update)?;
@@ -166,6 +167,7 @@ impl<'p> Session<'p> {
     pub(super) fn drain(&mut self, ending: &mut Ending, now: Now) -> Result<Draining, Error> {
         self.collect();
         let drain = ending.turn(&mut self.core, now)?;
+        self.ends_at_once(drain.then == Draining::Wait);
         let is_idle = drain.update.is_none() && drain.store.is_none();
         self.store(drain.store);
         if drain.then == Draining::Wait {
@@ -205,6 +207,15 @@ impl<'p> Session<'p> {
         self.spins = if is_idle && until <= now.instant { self.spins + 1 } else { 0 };
         if self.spins > SPINS_MAX {
             let text = format!("L10: process {} waits for a moment that is over", self.process);
+            self.kafka.borrow_mut().truth.violate(text);
+        }
+    }
+
+    /// Checks L10: a session that ends, and whose records are acknowledged, waits for Kafka only.
+    fn ends_at_once(&self, waits: bool) {
+        let flight = &self.core.feed.out.flight;
+        if waits && flight.is_settled() && self.core.positions.rests(flight.frontier()) {
+            let text = format!("L10: process {} has drained, and its last position waits", self.process);
             self.kafka.borrow_mut().truth.violate(text);
         }
     }

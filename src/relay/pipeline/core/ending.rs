@@ -100,7 +100,7 @@ impl Ending {
         let obstacle = super::obstacle(&core.feed.out.flight.absorb(now)?);
         core.feed.report_snapshots();
         core.feed.out.flight.step(now, self.urgency)?;
-        let store = core.position_to_store(true, now);
+        let store = core.position_to_store(core.feed.out.flight.is_settled(), now);
         let update = core.feedback.poll(now.instant, now.postgres());
         let settled = core.feed.out.flight.is_settled() && core.is_position_stored(now);
         let then = self.next(settled, core, now);

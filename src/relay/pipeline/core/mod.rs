@@ -218,7 +218,7 @@ impl<'p, T: Transport> Core<'p, T> {
         self.notify(now)?;
         self.feed.report_snapshots();
         self.feed.out.flight.step(now, self.urgency())?;
-        let store = self.position_to_store(self.reading == Reading::Off, now);
+        let store = self.position_to_store(self.reading == Reading::Off && self.is_queue_empty(), now);
         let update = self.feedback.poll(now.instant, now.postgres());
         Ok(Turn {
             update,
@@ -246,12 +246,13 @@ impl<'p, T: Transport> Core<'p, T> {
         self.positions.wake_at(self.feed.out.flight.frontier(), now.instant)
     }
 
-    /// Limits what may be confirmed to the stored position. Returns the position to write, if one is due.
-    fn position_to_store(&mut self, ending: bool, now: Now) -> Option<DuePosition> {
+    /// Limits what may be confirmed to the stored position. Returns the position to write, if one is due: the `last` one at
+    /// once.
+    fn position_to_store(&mut self, last: bool, now: Now) -> Option<DuePosition> {
         let lsn = self.feed.out.flight.frontier();
         let committed = self.feed.out.flight.last_acknowledged().map(|(_, committed)| committed);
         self.request_snapshot_store(lsn);
-        let is_due = self.positions.turn(lsn, ending, now.instant);
+        let is_due = self.positions.turn(lsn, last, now.instant);
         self.feedback.flushed(self.positions.confirmable(lsn));
         is_due.then(|| DuePosition { lsn, committed, snapshots: self.feed.snapshots_at(lsn) })
     }

@@ -70,9 +70,9 @@ impl Pacing {
     }
 
     /// Returns whether the frontier must be written now; it then counts as sent. Only one write is in flight,
-    /// and the last does not wait for the next second.
-    pub(in crate::relay) fn turn(&mut self, frontier: Lsn, ending: bool, now: Instant) -> bool {
-        if ending && self.ending_until.is_none() {
+    /// and the last one, once everything is acknowledged, does not wait for the next second.
+    pub(in crate::relay) fn turn(&mut self, frontier: Lsn, last: bool, now: Instant) -> bool {
+        if last && self.ending_until.is_none() {
             self.ending_until = now.checked_add(self.patience);
             self.due = self.due.filter(|_| self.is_delayed);
         }
@@ -143,6 +143,12 @@ impl Pacing {
             (Some(due), Some(until)) => Some(due.min(until)),
             (due, until) => due.or(until),
         }
+    }
+
+    /// Returns whether a position waits for the next second only: it is not on its way, and nothing has failed.
+    #[cfg(test)]
+    pub(in crate::relay) fn rests(&self, frontier: Lsn) -> bool {
+        !self.is_stored(frontier) && self.sent.is_none() && !self.is_delayed && !self.again
     }
 
     /// Returns the time since which a later position waits than the one that Kafka has.
