@@ -9,8 +9,9 @@ use crate::support::outbox::Outbox;
 use crate::support::postgres::postgres18;
 use crate::support::record::Record;
 use crate::support::relay::{Config, Relay};
+use crate::support::withheld::Withheld;
 
-const ROWS: i64 = 4000;
+const ROWS: i64 = 1500;
 
 fn config(db: &Outbox, tables: &str, guarantee: &str) -> Config {
     let settings = [
@@ -32,16 +33,15 @@ fn kill_and_change_the_list(first: &str, then: &str, guarantee: &str) -> Vec<(i6
         "CREATE PUBLICATION {} FOR TABLE a, b; INSERT INTO b SELECT generate_series(1, {ROWS})",
         db.name()
     ));
-    let mut relay = Relay::start(&config(&db, first, guarantee));
+    let link = Withheld::from(&config(&db, first, guarantee), "row 1000");
+    let mut relay = Relay::start(link.config());
     db.wait_until_streaming();
     db.execute(&format!(
-        "DO $$ BEGIN FOR i IN 1..{ROWS} LOOP DELETE FROM b WHERE id = i; INSERT INTO a VALUES (i, 'x'); END LOOP; END $$"
+        "DO $$ BEGIN FOR i IN 1..{ROWS} LOOP DELETE FROM b WHERE id = i; INSERT INTO a VALUES (i, 'row ' || i); END LOOP; END $$"
     ));
     let topic = changes::topic(&db, "a");
     kafka().read(&topic, 400);
     relay.kill();
-    let sent = kafka().records(&topic).len();
-    assert!(i64::try_from(sent).unwrap() < ROWS, "nothing was left to send");
     let relay = Relay::start(&config(&db, then, guarantee));
     db.wait_until_confirmed();
     kafka().wait_until_decided(db.name());

@@ -1,10 +1,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use pg_replication::wal::Lsn;
 
 use super::outbox::Outbox;
 use super::record::Record;
+use super::wait::let_pass;
 
 /// Numbered events over a number of keys: event `n` has key `k{n % key_count}` and payload `{"n": n}`.
 #[derive(Debug, Clone, Copy)]
@@ -18,8 +21,24 @@ impl Backlog {
 
     /// Commits the events of these numbers, `per_transaction` at a time.
     pub(crate) fn insert(self, db: &Outbox, numbers: Range<u64>, per_transaction: u64) {
+        db.execute(&self.inserting(numbers, per_transaction));
+    }
+
+    /// Commits events from this number on, ten at a time, until the writer is told to stop or the server ends its
+    /// session. Returns the number that is next unless the session ended.
+    pub(crate) fn insert_until(self, db: &Outbox, first: u64, over: &AtomicBool) -> u64 {
+        let mut next = first;
+        while !over.load(Ordering::Relaxed) && db.try_query(&self.inserting(next..next + 50, 10)).is_ok() {
+            next += 50;
+            // More would only be read again by the tests.
+            let_pass(Duration::from_millis(20));
+        }
+        next
+    }
+
+    fn inserting(self, numbers: Range<u64>, per_transaction: u64) -> String {
         let (key_count, Range { start, end }) = (self.key_count, numbers);
-        db.execute(&format!(
+        format!(
             "DO $$ BEGIN
                FOR low IN {start}..{end} - 1 BY {per_transaction} LOOP
                  INSERT INTO outbox (id, aggregatetype, aggregateid, type, payload)
@@ -29,7 +48,7 @@ impl Backlog {
                END LOOP;
              END $$",
             Self::TYPE
-        ));
+        )
     }
 
     /// Commits the events of these numbers in one transaction. Returns a position before its commit and after
@@ -46,6 +65,11 @@ impl Backlog {
             Self::TYPE
         );
         db.query(&sql, &[])[0].get::<_, String>(0).parse().unwrap()
+    }
+
+    /// Returns what identifies this event in the stream.
+    pub(crate) fn payload(n: u64) -> String {
+        format!("{{\"n\": {n}}}")
     }
 
     /// Checks that every event is there, that no key's events overtake each other, and that what comes twice is a replay

@@ -48,3 +48,4 @@ pub(crate) mod terminal;
 pub(crate) mod token_endpoint;
 pub(crate) mod wait;
 pub(crate) mod watcher;
+pub(crate) mod withheld;
