@@ -1,10 +1,11 @@
 //! Main loop of a consumer.
 
+mod assigned;
 mod commits;
 mod taking;
 mod watch;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
+use self::assigned::{Assigned, AssignedPartitions};
 use super::failure::chain;
 use super::handler::Handler;
 use super::offsets::Beginning;
@@ -59,23 +61,12 @@ pub(super) struct Loop<H, C: InboxContext> {
     /// Unused connections, at most the number that transactions need.
     idle: Vec<Connection>,
     idle_max: usize,
-    /// Events that are certainly new, if the consumer recognizes repeats by position.
-    positions: HashMap<PartitionId, Positions>,
+    assigned: AssignedPartitions,
     /// Jobs whose handlers have not returned.
     at_work: HashMap<JobId, AtWork>,
     is_purging: bool,
     is_committing: bool,
     is_checking: bool,
-    /// Offset up to which each partition has ended, as PostgreSQL has stored it.
-    stored: HashMap<PartitionId, i64>,
-    /// Offset at which this consumer began to read each partition, if it did so before the partition was assigned.
-    began: HashMap<PartitionId, i64>,
-    /// Partitions for which Kafka has accepted an offset since they were assigned.
-    accepted: HashSet<PartitionId>,
-    /// Partitions of a topic that was created again. They are read from the beginning when they are taken again.
-    recreated: HashSet<PartitionId>,
-    /// Incarnation of the database in which each partition was last taken.
-    incarnations: HashMap<PartitionId, Arc<str>>,
     /// Partitions to take; `taking` counts those in progress.
     to_take: VecDeque<Tenure>,
     taking: usize,
@@ -128,16 +119,11 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             committing,
             idle: Vec::new(),
             idle_max,
-            positions: HashMap::new(),
+            assigned: AssignedPartitions::new(),
             at_work: HashMap::new(),
             is_purging: false,
             is_committing: false,
             is_checking: false,
-            stored: HashMap::new(),
-            began: HashMap::new(),
-            accepted: HashSet::new(),
-            recreated: HashSet::new(),
-            incarnations: HashMap::new(),
             to_take: VecDeque::new(),
             taking: 0,
         }
@@ -242,7 +228,9 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             && let Some(position) = Position::of(event)
         {
             let id = PartitionId { topic: Arc::clone(&event.topic), partition: event.partition };
-            self.positions.entry(id).or_default().receive(event.offset, position);
+            if let Some(assigned) = self.assigned.get_mut(&id) {
+                assigned.positions.get_or_insert_default().receive(event.offset, position);
+            }
         }
     }
 
@@ -252,7 +240,8 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             tracing::error!(?job.tenure, "a job of a partition that is not held");
             return;
         };
-        let positions = self.positions.get_mut(&job.tenure.partition);
+        let assigned = self.assigned.get_mut(&job.tenure.partition);
+        let positions = assigned.and_then(|assigned| assigned.positions.as_mut());
         let fresh = positions.map(|positions| fresh(positions, &job)).unwrap_or_default();
         if let Some(event) = job.events.first().cloned() {
             let since = Instant::now();
@@ -360,10 +349,9 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
             Ended::Commit(stored, is_accepted, connection) => {
                 self.keep(connection);
                 self.is_committing = false;
-                self.stored.extend(stored.iter().map(|commit| (commit.partition.clone(), commit.end)));
+                assigned::committed(&mut self.assigned, &stored, is_accepted);
                 self.set_ends();
                 if is_accepted {
-                    self.accepted.extend(stored.iter().map(|commit| commit.partition.clone()));
                     self.core.committed(Instant::now(), &stored);
                 }
                 return None;
@@ -407,17 +395,13 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                     tracing::info!(topic = &*id.topic, partition = id.partition, "a partition is assigned");
                     // It may still be paused from its last assignment.
                     self.kafka.resume(&id);
+                    self.assigned.insert(id.clone(), Assigned::default());
                     self.turn(Input::Assigned(id));
                 }
                 Rebalanced::Revoked(id) => {
                     tracing::info!(topic = &*id.topic, partition = id.partition, "a partition is revoked");
                     self.give_back(|tenure| tenure.partition == id);
-                    self.positions.remove(&id);
-                    self.stored.remove(&id);
-                    self.began.remove(&id);
-                    self.incarnations.remove(&id);
-                    self.accepted.remove(&id);
-                    self.recreated.remove(&id);
+                    self.assigned.remove(&id);
                     self.to_take.retain(|tenure| tenure.partition != id);
                     self.turn(Input::Revoked(id));
                 }

@@ -22,8 +22,10 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         }
         self.is_committing = true;
         let (tenures, ends) = self.held_ends(commits.iter().map(|commit| (&commit.partition, commit.end)));
+        let is_accepted =
+            |id: &&PartitionId| self.assigned.get(*id).is_some_and(|assigned| assigned.is_accepted);
         let to_commit = commits.iter().map(|commit| &commit.partition);
-        let accepted = to_commit.filter(|id| self.accepted.contains(*id)).cloned().collect::<Vec<_>>();
+        let accepted = to_commit.filter(is_accepted).cloned().collect::<Vec<_>>();
         let (committer, context, connection) =
             (self.kafka.committer(), Arc::clone(&self.context), self.idle.pop());
         let offsets = self.group_offsets(commits.iter().map(|commit| (&commit.partition, commit.end)));
@@ -61,7 +63,8 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         let held = |id: &PartitionId| self.tenancies.iter().find(|(tenure, _)| tenure.partition == *id);
         let ends = ends.filter_map(|(id, next_offset)| {
             let (tenure, tenancy) = held(id)?;
-            let (tenancy, last_stored) = (tenancy.clone(), self.stored.get(id).copied());
+            let (tenancy, last_stored) =
+                (tenancy.clone(), self.assigned.get(id).and_then(|assigned| assigned.stored));
             Some((tenure.clone(), End { tenancy, next_offset, last_stored }))
         });
         ends.unzip()
@@ -75,9 +78,10 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 partition = id.partition,
                 "the offset of the consumer group is gone: the topic was deleted and created again. Reading it from the beginning"
             );
-            self.accepted.remove(&id);
+            if let Some(assigned) = self.assigned.get_mut(&id) {
+                (assigned.is_accepted, assigned.is_recreated) = (false, true);
+            }
             let tenure = self.tenancies.keys().find(|tenure| tenure.partition == id).cloned();
-            self.recreated.insert(id);
             tenure.into_iter().for_each(|tenure| self.turn(Input::Moved(tenure)));
         }
     }
@@ -94,7 +98,11 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
 
     /// Sets the offsets that the Kafka consumer commits when a partition is revoked: those that PostgreSQL has stored.
     pub(super) fn set_ends(&self) {
-        self.kafka.set_ends(self.group_offsets(self.stored.iter().map(|(id, end)| (id, *end))).into_iter());
+        self.kafka.set_ends(self.group_offsets(self.stored_ends()).into_iter());
+    }
+
+    fn stored_ends(&self) -> impl Iterator<Item = (&PartitionId, i64)> {
+        self.assigned.iter().filter_map(|(id, assigned)| Some((id, assigned.stored?)))
     }
 
     fn group_offsets<'i>(
@@ -110,7 +118,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
 
     /// Returns the offset at which this consumer began to read a partition.
     pub(super) fn began_at(&self, id: &PartitionId) -> Option<i64> {
-        self.began.get(id).copied().or_else(|| self.core.first_read(id))
+        self.assigned.get(id).and_then(|assigned| assigned.began).or_else(|| self.core.first_read(id))
     }
 
     /// Stores the last offsets. Returns those that may be committed to Kafka.
@@ -123,7 +131,7 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
                 self.keep(connection);
                 ends
             }
-            _ => self.stored.iter().map(|(id, end)| (id.clone(), *end)).collect(),
+            _ => self.stored_ends().map(|(id, end)| (id.clone(), end)).collect(),
         }
     }
 

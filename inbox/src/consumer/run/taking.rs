@@ -28,10 +28,11 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         self.taking += 1;
         let (context, connection) = (Arc::clone(&self.context), self.idle.pop());
         let (partitions, group) = (self.kafka.partitions(), self.kafka.group().map(str::to_owned));
+        let assigned = self.assigned.get(&tenure.partition);
         // Unknown until the partition has been taken once since it was assigned.
-        let known = self.incarnations.get(&tenure.partition).cloned();
-        let last_stored = self.stored.get(&tenure.partition).copied();
-        let is_recreated = self.recreated.contains(&tenure.partition);
+        let known = assigned.and_then(|assigned| assigned.incarnation.clone());
+        let last_stored = assigned.and_then(|assigned| assigned.stored);
+        let is_recreated = assigned.is_some_and(|assigned| assigned.is_recreated);
         let began_at = self.began_at(&tenure.partition);
         self.tasks.spawn(async move {
             let id = &tenure.partition;
@@ -73,22 +74,19 @@ impl<H: Handler, C: InboxContext> Loop<H, C> {
         self.take_next();
         // What was revoked meanwhile must leave nothing behind for the next assignment.
         let taken = taken.filter(|_| self.core.is_current(&tenure));
-        let Some(taken) = taken else { return Input::NotTaken { tenure } };
+        let assigned = self.assigned.get_mut(&tenure.partition);
+        let Some((taken, assigned)) = taken.zip(assigned) else { return Input::NotTaken { tenure } };
         if let Some(offset) = rewind_to {
             if !self.kafka.seek(&tenure.partition, offset) {
                 return Input::NotTaken { tenure };
             }
-            self.positions.remove(&tenure.partition);
-            self.stored.remove(&tenure.partition);
-            self.recreated.remove(&tenure.partition);
+            assigned.rewound();
             self.kafka.resume(&tenure.partition);
         }
-        if let Some(began_at) = began_at {
-            self.began.insert(tenure.partition.clone(), began_at);
-        }
-        self.incarnations.insert(tenure.partition.clone(), Arc::from(taken.incarnation()));
+        assigned.began = began_at.or(assigned.began);
+        assigned.incarnation = Some(Arc::from(taken.incarnation()));
         if self.context.has_positions() {
-            self.positions.entry(tenure.partition.clone()).or_default().taken(taken.greatest);
+            assigned.positions.get_or_insert_default().taken(taken.greatest);
         }
         self.tenancies.insert(tenure.clone(), taken.tenancy);
         let is_rewound = rewind_to.is_some();
