@@ -161,6 +161,45 @@ fn a_snapshot_that_leaves_rows_out_settles_nothing_of_them() {
     }
 }
 
+/// Of two features, a lost slot that is made again and a snapshot that leaves tables out: what only the slot had is not forgotten.
+#[test]
+fn a_snapshot_behind_a_lost_slot_reports_the_tables_that_it_leaves_out() {
+    for recovers in [("slot.recovery", "snapshot"), ("snapshot.mode", "always")] {
+        left_out_behind_a_lost_slot(recovers);
+    }
+}
+
+fn left_out_behind_a_lost_slot(recovers: (&str, &str)) {
+    let db = Outbox::create_bare(postgres18(), TABLE);
+    let settings = [("snapshot.include.collection.list", "public[.]other"), recovers];
+    let config = with(config(&db, "at_least_once"), &settings);
+    kafka().create_topic(&topic(&db, "t"), 1, &[]);
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    execute(&db, "insert into t values (1, 1)");
+    db.wait_until_confirmed();
+    assert_eq!(relay.stop(), 0);
+    db.query("SELECT pg_drop_replication_slot($1)", &[&db.name()]);
+    execute(&db, "insert into t values (2, 1)");
+    // Until it is settled, each start repeats it.
+    let said = [(), ()].map(|()| {
+        let relay = Relay::start(&config);
+        let said = relay.wait_for_stderr("left out of the snapshot that followed a lost slot");
+        db.wait_until_streaming();
+        assert_eq!(relay.stop(), 0);
+        said
+    });
+    let whole = ["snapshot.mode", "snapshot.include.collection.list", "snapshot.select.statement.overrides"]
+        .map(|key| setting(&said[1], key));
+    let relay = Relay::start(&with(config.clone(), &whole));
+    relay.wait_for_stderr("snapshot.mode=always is not needed any more");
+    assert_eq!(relay.stop(), 0);
+    assert_eq!(sent(&db), [json!([1, "c", 1]), json!([1, "r", 1]), json!([2, "r", 1])]);
+    let relay = Relay::start(&config);
+    db.wait_until_streaming();
+    assert!(!relay.stop_and_tell().contains("left out"), "it is settled");
+}
+
 /// The same of a stop: such a start is refused as one without a snapshot is.
 #[test]
 fn a_snapshot_that_leaves_rows_out_settles_no_stop() {

@@ -119,11 +119,12 @@ impl<'o> Opening<'o> {
             }
             Preparation::Recover(error) => {
                 self.give_up(facts, &error, preflight).await?;
+                self.suspect_left_out(capture, preflight.wal_end);
                 let made_again = self.make_with_snapshot(preflight, capture, made, None).await?;
                 self.metrics.slot_recovered();
                 tracing::warn!(
                     slot = %slot.name, lsn = %made_again.confirmed_flush_lsn,
-                    "creating the slot again; all rows of the table are sent"
+                    "creating the slot again; the rows of the snapshot are sent"
                 );
                 Ok(Box::new(Found::made(made_again)))
             }

@@ -8,7 +8,7 @@ use super::order::Found;
 use super::slot_start::{Made, Opening};
 use crate::error::chain;
 use crate::postgres::{Slot, SnapshotSlot, TableFacts};
-use crate::relay::capture::captured::CapturedTable;
+use crate::relay::capture::captured::{CapturedTable, Suspicion, SuspicionCause};
 use crate::relay::capture::preflight::{Capture, Preflight};
 use crate::relay::error::Error;
 use crate::relay::progress::comparison::PARTIAL_SNAPSHOT_FIX;
@@ -70,14 +70,10 @@ impl Opening<'_> {
 
     /// Settles what may have been missing in the stream, as far as the snapshot has the rows, and reports that.
     pub(in crate::relay) fn settle(self, capture: &Capture, was_stopped: bool) {
-        let (tables, snapshot) = (&self.parts.tables, &self.parts.postgres.snapshot);
         let is_sent = |table: &CapturedTable| {
             let is_of = |facts: &&TableFacts| [table.oid(), table.root()].contains(&facts.oid);
             // A table that is not captured any more lacks nothing.
-            capture.in_snapshot.iter().find(is_of).is_none_or(|facts| {
-                tables.is_signals(facts)
-                    || tables.is_in_snapshot(facts) && snapshot.own_statement(facts).is_none()
-            })
+            capture.in_snapshot.iter().find(is_of).is_none_or(|facts| self.sends_all_of(facts))
         };
         if self.parts.has_whole_snapshots() {
             self.captured.trust_publication();
@@ -96,6 +92,20 @@ impl Opening<'_> {
                 "rows that may have been missing in the stream are sent: snapshot.mode=always is not needed any more"
             );
         }
+    }
+
+    /// Suspects the tables of which the snapshot behind a lost slot does not have all rows: what the slot had of them is lost.
+    pub(in crate::relay) fn suspect_left_out(self, capture: &Capture, wal_end: Lsn) {
+        for facts in capture.tables.iter().filter(|facts| !self.sends_all_of(facts)) {
+            let table = CapturedTable::new(facts.oid, facts.oid, &facts.schema, &facts.name);
+            self.captured.suspect(table, Suspicion::new(SuspicionCause::SlotLost, wal_end));
+        }
+    }
+
+    /// Returns whether a snapshot has all rows of a captured table.
+    fn sends_all_of(self, table: &TableFacts) -> bool {
+        let (tables, snapshot) = (&self.parts.tables, &self.parts.postgres.snapshot);
+        tables.is_signals(table) || tables.is_in_snapshot(table) && snapshot.own_statement(table).is_none()
     }
 
     /// Stores that the snapshot is complete, and drops what it needed. Another instance waits as long as the

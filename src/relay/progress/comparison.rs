@@ -4,7 +4,7 @@
 use super::position::{Facts, Phase, Position, Unfinished, Verdict, WalHistory, judge};
 use crate::error::chain;
 use crate::postgres::{SlotOptions, SnapshotMode, TableFilter};
-use crate::relay::capture::captured::CapturedTables;
+use crate::relay::capture::captured::{CapturedTables, Suspicion, SuspicionCause};
 use crate::relay::error::Error;
 use crate::relay::origin::Origin;
 use crate::relay::parts::RelayParts;
@@ -208,9 +208,17 @@ impl Comparison<'_> {
                 "snapshot.mode=always sends all rows that are in the table. Rows that were deleted before \
                  now are missing"
             );
+            self.suspect_left_out(position);
             return Ok(Beginning::GoesOn);
         }
         Err(error.into())
+    }
+
+    /// Suspects all tables if the snapshot that stands for what was lost is not of all rows. It settles those that it has.
+    fn suspect_left_out(&self, position: Option<&Position>) {
+        let Some(position) = position.filter(|_| !self.has_whole_snapshots) else { return };
+        let suspicion = Suspicion::new(SuspicionCause::SlotLost, position.lsn);
+        self.captured.roots().into_iter().for_each(|table| self.captured.suspect(table, suspicion));
     }
 
     /// Applies the stop of an earlier process, which holds until the rows are sent from the table, or the

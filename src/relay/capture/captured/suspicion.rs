@@ -27,10 +27,15 @@ pub(in crate::relay) enum SuspicionCause {
     CreatedAgain,
     /// The publication was changed and changed back while no outboxd ran.
     Unpublished,
+    /// The slot was lost, and the snapshot that followed did not have all rows of the table.
+    SlotLost,
     /// One that a newer version of outboxd has stored: it must not be forgotten.
     #[serde(other)]
     Other,
 }
+
+/// Settings with which a snapshot leaves nothing out.
+const WHOLE_SNAPSHOT: &str = " -X snapshot.include.collection.list= -X snapshot.select.statement.overrides=";
 
 impl Suspicion {
     pub(in crate::relay) const fn new(cause: SuspicionCause, lsn: Lsn) -> Self {
@@ -51,17 +56,24 @@ impl Suspicion {
                 "was taken out of the publication and added again, or the publication was changed and changed back, while outboxd did \
                  not run: rows that were written meanwhile may not be in the stream"
             }
+            SuspicionCause::SlotLost => {
+                "is left out of the snapshot that followed a lost slot, by snapshot.include.collection.list or a statement of its own:                  rows that only the slot had are not in the stream"
+            }
             SuspicionCause::Other => {
                 "was changed, as a newer version of outboxd has found: rows that were written meanwhile may not be in the stream"
             }
         };
-        format!("table {table} {what}. {}", Self::fix(*lsn))
+        format!("table {table} {what}. {}", Self::fix(*cause, *lsn))
     }
 
-    fn fix(lsn: Lsn) -> String {
+    fn fix(cause: SuspicionCause, lsn: Lsn) -> String {
+        let whole = match cause {
+            SuspicionCause::SlotLost => WHOLE_SNAPSHOT,
+            _ => "",
+        };
         in_commands(format!(
             "To see whether rows are missing: outboxd verify -c FILE; to send all rows that are there: start once with -X \
-             snapshot.mode=always; if no row is missing: start once with -X outboxd.position.accept={lsn}"
+             snapshot.mode=always{whole}; if no row is missing: start once with -X outboxd.position.accept={lsn}"
         ))
     }
 }
