@@ -7,6 +7,9 @@ use crate::support::relay::{Config, with};
 
 const JSON: &str = "org.apache.kafka.connect.json.JsonConverter";
 
+/// Tables that partial snapshots have.
+const IN_SNAPSHOTS: &str = "public.t_a,public.outbox";
+
 const GUARANTEES: [&str; 3] = ["at_least_once", "tail_dedupe", "exactly_once"];
 
 impl Site {
@@ -31,7 +34,7 @@ impl Site {
             if on(Feature::GuaranteeChanged) { number + 1 + usize::from(draw.window == 50) } else { number };
         let (dead, window) = (self.db.topic("dead"), draw.window.to_string());
         let filter = format!("value.after == null || value.after.grp != {FILTERED}");
-        let groups: [(bool, &[(&str, &str)]); 11] = [
+        let groups: [(bool, &[(&str, &str)]); 12] = [
             (
                 true,
                 &[
@@ -40,6 +43,7 @@ impl Site {
                 ],
             ),
             (self.recovers(), &[("slot.recovery", "snapshot")]),
+            (on(Feature::PartialSnapshot), &[("snapshot.include.collection.list", IN_SNAPSHOTS)]),
             (on(Feature::SkippedUpdates), &[("skipped.operations", "u")]),
             (on(Feature::SkippedDeletes), &[("skipped.operations", "d")]),
             (on(Feature::SkippedUpdates) && on(Feature::SkippedDeletes), &[("skipped.operations", "u,d")]),
@@ -144,7 +148,7 @@ impl Site {
     fn shaped(&self, config: Config, name: &str, tables: &[&str]) -> Config {
         let mode = match () {
             () if self.draw.has(Feature::AlwaysSnapshot) => "always",
-            () if self.draw.has(Feature::InitialSnapshot) => "initial",
+            () if self.draw.begins_with_snapshot() => "initial",
             () => "no_data",
         };
         let config = with(config, &[("snapshot.mode", mode)]);

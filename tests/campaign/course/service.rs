@@ -20,6 +20,9 @@ const ALARM: &str = "may have been unlogged";
 pub(crate) const SUSPICION: &str = "while outboxd did not run";
 /// The operator takes `snapshot.mode=always` away again when the log has this.
 const SNAPSHOT_SENT: &str = "snapshot sent and acknowledged";
+/// A snapshot did not have the rows of a table that may be missing.
+const LEFT_OUT: [&str; 2] =
+    ["left out of the snapshot that followed a lost slot", "are not all in the snapshot"];
 const ACCEPT: &str = "outboxd.position.accept=";
 const ENOUGH: (&str, &str) = ("max.message.bytes", "1048576");
 
@@ -102,6 +105,9 @@ impl Service {
     pub(crate) fn start_once(&mut self, settings: &Config) {
         let mut config = self.config.clone();
         config.extend(settings.clone());
+        if settings.contains_key("snapshot.mode") {
+            config = with(config, &[("snapshot.include.collection.list", "")]);
+        }
         self.once = settings.clone();
         self.replace(Relay::start(&config));
     }
@@ -109,6 +115,19 @@ impl Service {
     /// Returns whether the snapshot that this start has asked for is not sent yet: it comes behind the changes in the slot.
     pub(crate) fn owes_snapshot(&self) -> bool {
         self.once.contains_key("snapshot.mode") && !self.relay.stderr().contains(SNAPSHOT_SENT)
+    }
+
+    /// Returns whether its process has reported that a snapshot did not have all rows that may be missing.
+    pub(crate) fn lacks_rows(&self) -> bool {
+        let said = self.relay.stderr();
+        self.given_up.is_none() && LEFT_OUT.iter().any(|words| said.contains(words))
+    }
+
+    /// Starts the relay once with a snapshot of all rows of all tables.
+    pub(crate) fn send_all_rows(&mut self, kafka: &Kafka) {
+        self.resent = true;
+        self.raise_limits(kafka);
+        self.start_once(&with(Config::new(), &[("snapshot.mode", "always")]));
     }
 
     /// Puts another process in the place of one that has ended, and returns that.

@@ -166,7 +166,7 @@ impl Trial<'_> {
                 streams &= service.given_up.is_some()
                     || is_streaming(&self.site, &service.name) && !service.owes_snapshot();
             }
-            if streams {
+            if streams && !self.complete_snapshots() {
                 return;
             }
             if began.elapsed() > DEADLINE {
@@ -175,6 +175,19 @@ impl Trial<'_> {
             }
             let_pass(Duration::from_millis(30));
         }
+    }
+
+    /// Lets each service send what its partial snapshot has left out and the stream may lack. Returns false if there was none.
+    fn complete_snapshots(&mut self) -> bool {
+        let lacking: Vec<usize> =
+            (0..self.services.len()).filter(|number| self.services[*number].lacks_rows()).collect();
+        for number in &lacking {
+            let code = self.services[*number].stop();
+            self.note(&format!("stopped to send what a snapshot left out: exit {code}"));
+            self.wait_until_free_of(*number);
+            self.services[*number].send_all_rows(&self.world.kafka);
+        }
+        !lacking.is_empty()
     }
 }
 

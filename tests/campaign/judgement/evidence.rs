@@ -54,8 +54,11 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, role: Role) -
         let (number, at): (i64, i64) = (row.get(1), row.get(5));
         let has = |feature: Feature| !is_second && draw.has(feature);
         let is_early = at < moments.streaming;
-        let is_snapshot_first = draw.has(Feature::InitialSnapshot) || draw.has(Feature::AlwaysSnapshot);
-        let is_read = is_snapshot_first && !(place == "c" && has(Feature::ListGrows))
+        let is_partial = has(Feature::PartialSnapshot) && !draw.later.contains(&Feature::PartialSnapshot);
+        let is_left_out = is_partial && place != "a" && place != "outbox";
+        let is_read = draw.begins_with_snapshot()
+            && !is_left_out
+            && !(place == "c" && has(Feature::ListGrows))
             // It may come to a table when that has been truncated.
             || !is_second && moments.snapshot && (place == "a" || place == "b" && !draw.has(Feature::Truncated))
                 && !(has(Feature::SkippedDeletes) && gone.contains(&number));

@@ -23,7 +23,7 @@ pub(crate) fn allowances(draw: &Draw, service: &Service) -> Allowances {
     let is_transactional =
         draw.guarantee == Feature::ExactlyOnce && !has(Feature::GuaranteeChanged) && !is_second;
     // Rows are written into the room of rows that were deleted, and a snapshot reads them in the table's order.
-    let reads_in_table_order = (has(Feature::InitialSnapshot) || has(Feature::AlwaysSnapshot))
+    let reads_in_table_order = draw.begins_with_snapshot()
         && service.role != Role::Migrated
         && (has(Feature::Cleanup) || has(Feature::CleanupCommand));
     Allowances {

@@ -68,6 +68,13 @@ impl Draw {
         self.guarantee == feature || self.shape == feature || self.features.contains(&feature)
     }
 
+    /// Returns whether the rows that are there come before the stream.
+    pub(crate) fn begins_with_snapshot(&self) -> bool {
+        [Feature::InitialSnapshot, Feature::AlwaysSnapshot, Feature::PartialSnapshot]
+            .into_iter()
+            .any(|feature| self.has(feature))
+    }
+
     /// Returns all features, for the coverage matrix.
     pub(crate) fn all(&self) -> Vec<Feature> {
         [self.guarantee, self.shape].into_iter().chain(self.features.iter().copied()).collect()

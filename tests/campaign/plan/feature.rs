@@ -29,6 +29,8 @@ pub(crate) enum Feature {
     InitialSnapshot,
     /// `snapshot.mode=always`: each start sends the rows of the tables.
     AlwaysSnapshot,
+    /// `snapshot.include.collection.list`: the snapshots of the tables leave some of them out.
+    PartialSnapshot,
     IncrementalSnapshot,
     BlockingSnapshot,
     /// An incremental snapshot that signals pause and resume.
@@ -87,7 +89,7 @@ use Feature::*;
 pub(crate) const GUARANTEES: [Feature; 3] = [AtLeastOnce, TailDedupe, ExactlyOnce];
 pub(crate) const SHAPES: [Feature; 3] = [Outbox, Tables, Both];
 /// Everything that a run may have besides a guarantee and a shape.
-pub(crate) const OTHERS: [Feature; 40] = [
+pub(crate) const OTHERS: [Feature; 41] = [
     GuaranteeChanged,
     ListGrows,
     ListShrinks,
@@ -105,6 +107,7 @@ pub(crate) const OTHERS: [Feature; 40] = [
     CleanupCommand,
     InitialSnapshot,
     AlwaysSnapshot,
+    PartialSnapshot,
     IncrementalSnapshot,
     BlockingSnapshot,
     SnapshotPaused,
@@ -192,6 +195,7 @@ impl Feature {
                 | Unwrap
                 | Heartbeat
                 | DeadLetters
+                | PartialSnapshot
         )
     }
 
