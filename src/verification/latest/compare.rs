@@ -79,7 +79,7 @@ impl Latest {
         if one.is_none() && !rows.is_empty() {
             return rows.iter().for_each(|row| self.look_for(row, rows, changes, findings));
         }
-        match (one, last(changes)) {
+        match (one, self.last(one, changes)) {
             (Some(row), Some(change)) => self.compare_last(row, change, changes, findings),
             (Some(row), None) => self.report_missing(row, changes, findings),
             (None, Some(change)) if self.should_be_gone(change) => {
@@ -147,6 +147,20 @@ impl Latest {
             Likeness::Unavailable => add(&mut self.tally.unavailable, 1),
             Likeness::Same | Likeness::Differs(_) => {}
         }
+    }
+
+    /// Returns the last record before the rows were read. A key is in one partition, unless the topic was given more of them:
+    /// then the record that is the last in the WAL counts. Rows of snapshots have no place there, so with one of them any of the
+    /// records may be the last.
+    fn last<'c>(&self, row: Option<&Row>, changes: &'c [Change]) -> Option<&'c Change> {
+        let lasts = lasts(changes);
+        let is_as_it_should_be = |change: &&&Change| match row {
+            Some(row) => self.is_like(row, change),
+            None => change.state == State::Gone,
+        };
+        let any = lasts.iter().find(is_as_it_should_be).copied();
+        let is_ordered = lasts.iter().all(|change| change.lsn.is_some());
+        any.filter(|_| !is_ordered).or_else(|| lasts.into_iter().max_by_key(|change| change.lsn))
     }
 
     /// Searches for a row among all records, whichever is the last, because nothing distinguishes rows of a
@@ -253,9 +267,8 @@ fn keyed(changes: &[Change]) -> Option<(Identity, &[Change])> {
     Some((changes.first()?.identity, changes))
 }
 
-/// Returns the last record before the rows were read. A key is in one partition, unless the topic was given
-/// more of them: then the record that is the last in the WAL counts.
-fn last(changes: &[Change]) -> Option<&Change> {
+/// Returns the last record of each partition before the rows were read.
+fn lasts(changes: &[Change]) -> Vec<&Change> {
     let of_partitions = changes.chunk_by(|one, other| one.partition == other.partition);
     let seen = |changes: &'_ &[Change]| changes.iter().any(|change| change.visibility == Visibility::Seen);
     let last = of_partitions.filter(seen).filter_map(|changes| {
@@ -271,7 +284,7 @@ fn last(changes: &[Change]) -> Option<&Change> {
         }
         Some(change)
     });
-    last.max_by_key(|change| change.lsn)
+    last.collect()
 }
 
 fn add(count: &mut u64, more: usize) {

@@ -202,6 +202,18 @@ fn a_row_without_a_record_is_lost_or_not_sent_yet() {
     assert_eq!(judged(vec![refused], vec![]).0, "cannot_be_sent []");
 }
 
+/// A topic was given more partitions, and a snapshot has sent the row again, or an update behind it.
+#[test]
+fn a_row_of_a_snapshot_may_be_the_last_record_of_its_key_wherever_it_is() {
+    let old = || change(1, 5, "a=0");
+    let read = |text| Change { partition: 1, lsn: None, ..change(1, 6, text) };
+    assert_eq!(judged(vec![row(1, "a=1")], vec![old(), read("a=1")]).0, "");
+    assert_eq!(judged(vec![row(1, "a=0")], vec![old(), read("a=1")]).0, "");
+    assert_eq!(judged(vec![row(1, "a=2")], vec![old(), read("a=1")]).0, "changed [0]");
+    assert_eq!(judged(vec![], vec![change(1, 5, "-"), read("a=1")]).0, "");
+    assert_eq!(judged(vec![], vec![old(), read("a=1")]).0, "not_deleted [0]");
+}
+
 #[test]
 fn the_wal_says_which_partition_has_the_last_record() {
     let elsewhere = Change { partition: 1, ..change(1, 2, "a=2") };
