@@ -34,7 +34,9 @@ impl Site {
             if on(Feature::GuaranteeChanged) { number + 1 + usize::from(draw.window == 50) } else { number };
         let (dead, window) = (self.db.topic("dead"), draw.window.to_string());
         let filter = format!("value.after == null || value.after.grp != {FILTERED}");
-        let groups: [(bool, &[(&str, &str)]); 12] = [
+        let offsets = self.offset_topic();
+        let (is_partial, by_list) = (on(Feature::PartialSnapshot), draw.leaves_out_tables());
+        let groups: [(bool, &[(&str, &str)]); 14] = [
             (
                 true,
                 &[
@@ -43,7 +45,21 @@ impl Site {
                 ],
             ),
             (self.recovers(), &[("slot.recovery", "snapshot")]),
-            (on(Feature::PartialSnapshot), &[("snapshot.include.collection.list", IN_SNAPSHOTS)]),
+            (is_partial && by_list, &[("snapshot.include.collection.list", IN_SNAPSHOTS)]),
+            (
+                is_partial && !by_list,
+                &[
+                    ("snapshot.select.statement.overrides", "public.t_b"),
+                    (
+                        "snapshot.select.statement.overrides.public.t_b",
+                        "SELECT * FROM public.t_b WHERE id % 2 = 0",
+                    ),
+                ],
+            ),
+            (
+                on(Feature::OffsetStored),
+                &[("offset.storage.topic", &offsets), ("offset.flush.interval.ms", "200")],
+            ),
             (on(Feature::SkippedUpdates), &[("skipped.operations", "u")]),
             (on(Feature::SkippedDeletes), &[("skipped.operations", "d")]),
             (on(Feature::SkippedUpdates) && on(Feature::SkippedDeletes), &[("skipped.operations", "u,d")]),

@@ -106,7 +106,8 @@ impl Service {
         let mut config = self.config.clone();
         config.extend(settings.clone());
         if settings.contains_key("snapshot.mode") {
-            config = with(config, &[("snapshot.include.collection.list", "")]);
+            let whole = ["snapshot.include.collection.list", "snapshot.select.statement.overrides"];
+            config = with(config, &whole.map(|key| (key, "")));
         }
         self.once = settings.clone();
         self.replace(Relay::start(&config));

@@ -12,6 +12,9 @@ const SCHEMA: &str = include_str!("schema.sql");
 /// A record with a value that a writer calls large does not fit into such a topic.
 const SMALL_TOPIC: [(&str, &str); 1] = [("max.message.bytes", "16384")];
 const PARTITIONS: i32 = 2;
+const PARTITIONS_LATER: usize = 5;
+/// Topics of events and changes that a service has from the beginning, behind its prefix.
+const TOPICS: [&str; 5] = ["ev", "public.t_a", "public.t_b", "public.t_c", "public.t_p0"];
 /// Rows with this remainder of eight are not sent when a filter is configured.
 pub(crate) const FILTERED: i64 = 3;
 
@@ -51,10 +54,11 @@ impl Site {
             ));
             world.kafka.create_topic(&site.polled_topic(), PARTITIONS, &[]);
         }
+        if site.draw.has(Feature::OffsetStored) {
+            world.kafka.create_topic(&site.offset_topic(), 1, &[("cleanup.policy", "compact")]);
+        }
         for prefix in site.prefixes() {
-            for topic in
-                ["ev", "dead", "public.signals", "public.t_a", "public.t_b", "public.t_c", "public.t_p0"]
-            {
+            for topic in ["dead", "public.signals"].into_iter().chain(TOPICS) {
                 let name = format!("{prefix}.{topic}");
                 let is_small = site.draw.has(Feature::TooLarge)
                     && prefix == site.db.name()
@@ -70,6 +74,18 @@ impl Site {
     pub(crate) fn prefixes(&self) -> Vec<String> {
         let second = self.draw.has(Feature::TwoServices).then(|| self.second());
         [self.db.name().to_owned()].into_iter().chain(second).collect()
+    }
+
+    /// Returns the topic in which the first service stores its offset as Debezium does.
+    pub(crate) fn offset_topic(&self) -> String {
+        format!("offsets_{}", self.db.name())
+    }
+
+    /// Adds partitions to the topics of the first service.
+    pub(crate) fn add_partitions(&self, world: &World) {
+        for topic in TOPICS {
+            world.kafka.add_partitions(&format!("{}.{topic}", self.db.name()), PARTITIONS_LATER);
+        }
     }
 
     /// Returns the number of look-alikes that were run, if any.

@@ -151,6 +151,7 @@ impl<'t> Trial<'t> {
             Some(Some(Feature::Credentials)) => self.change_credentials(),
             Some(Some(feature)) if feature.is_gap() => self.make_gap(),
             Some(Some(Feature::SlotDropped)) => self.drop_slot(),
+            Some(Some(Feature::PartitionsAdded)) => self.site.add_partitions(self.world),
             Some(Some(feature)) => {
                 carry_out(feature, &self.site.db);
                 self.moments.snapshot |= feature.is_signalled();

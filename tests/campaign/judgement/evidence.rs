@@ -55,7 +55,11 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, role: Role) -
         let has = |feature: Feature| !is_second && draw.has(feature);
         let is_early = at < moments.streaming;
         let is_partial = has(Feature::PartialSnapshot) && !draw.later.contains(&Feature::PartialSnapshot);
-        let is_left_out = is_partial && place != "a" && place != "outbox";
+        let is_left_out = is_partial
+            && match draw.leaves_out_tables() {
+                true => place != "a" && place != "outbox",
+                false => place == "b" && number % 2 == 1,
+            };
         let is_read = draw.begins_with_snapshot()
             && !is_left_out
             && !(place == "c" && has(Feature::ListGrows))

@@ -75,6 +75,11 @@ impl Draw {
             .any(|feature| self.has(feature))
     }
 
+    /// Returns whether a partial snapshot leaves out all tables but one, and not rows of one table.
+    pub(crate) const fn leaves_out_tables(&self) -> bool {
+        self.window != 50
+    }
+
     /// Returns all features, for the coverage matrix.
     pub(crate) fn all(&self) -> Vec<Feature> {
         [self.guarantee, self.shape].into_iter().chain(self.features.iter().copied()).collect()

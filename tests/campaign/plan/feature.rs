@@ -21,6 +21,8 @@ pub(crate) enum Feature {
     NoTombstones,
     Unwrap,
     Heartbeat,
+    /// `offset.storage.topic`: the offset is stored as Debezium does it.
+    OffsetStored,
     DeadLetters,
     TooLarge,
     Unroutable,
@@ -51,6 +53,8 @@ pub(crate) enum Feature {
     SlotDropped,
     /// The password of PostgreSQL changes, and a restart reads it from another source.
     Credentials,
+    /// The topics get more partitions.
+    PartitionsAdded,
     Created,
     ColumnAdded,
     TypeChanged,
@@ -89,7 +93,7 @@ use Feature::*;
 pub(crate) const GUARANTEES: [Feature; 3] = [AtLeastOnce, TailDedupe, ExactlyOnce];
 pub(crate) const SHAPES: [Feature; 3] = [Outbox, Tables, Both];
 /// Everything that a run may have besides a guarantee and a shape.
-pub(crate) const OTHERS: [Feature; 41] = [
+pub(crate) const OTHERS: [Feature; 43] = [
     GuaranteeChanged,
     ListGrows,
     ListShrinks,
@@ -100,6 +104,7 @@ pub(crate) const OTHERS: [Feature; 41] = [
     NoTombstones,
     Unwrap,
     Heartbeat,
+    OffsetStored,
     DeadLetters,
     TooLarge,
     Unroutable,
@@ -120,6 +125,7 @@ pub(crate) const OTHERS: [Feature; 41] = [
     GapAccepted,
     SlotDropped,
     Credentials,
+    PartitionsAdded,
     Created,
     ColumnAdded,
     TypeChanged,
@@ -151,7 +157,8 @@ pub(crate) const FAULTS: [Fault; 13] = [
 impl Feature {
     /// Returns whether it is a feature of captured tables, and has no meaning for an outbox alone.
     pub(crate) fn is_of_tables(self) -> bool {
-        self.is_of_configuration() && !matches!(self, GuaranteeChanged | Heartbeat | DeadLetters)
+        self.is_of_configuration()
+            && !matches!(self, GuaranteeChanged | Heartbeat | OffsetStored | DeadLetters)
             || self == AlwaysSnapshot
             || self.is_operation()
             || self.is_signalled()
@@ -172,7 +179,7 @@ impl Feature {
         self.is_operation()
             || self.is_signalled()
             || self.is_gap()
-            || matches!(self, CleanupCommand | Migrated | SlotDropped | Credentials)
+            || matches!(self, CleanupCommand | Migrated | SlotDropped | Credentials | PartitionsAdded)
     }
 
     /// Returns whether it needs an outbox.
@@ -194,6 +201,7 @@ impl Feature {
                 | NoTombstones
                 | Unwrap
                 | Heartbeat
+                | OffsetStored
                 | DeadLetters
                 | PartialSnapshot
         )
