@@ -24,7 +24,7 @@ impl Backlog {
         db.execute(&self.inserting(numbers, per_transaction));
     }
 
-    /// Commits events from this number on, ten at a time, until the writer is told to stop or the server ends its
+    /// Commits events from this number on, ten at a time, until `over` is set or the server ends its
     /// session. Returns the number that is next unless the session ended.
     pub(crate) fn insert_until(self, db: &Outbox, first: u64, over: &AtomicBool) -> u64 {
         let mut next = first;

@@ -43,7 +43,7 @@ struct Withholding {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Withholds {
     Nothing,
-    /// Rows and keepalives, which would tell of a position behind them. A relay that ends the stream gets the server's
+    /// Rows and keepalives, whose position is behind the rows. A relay that ends the stream gets the server's
     /// answer.
     Stream,
     Everything,
