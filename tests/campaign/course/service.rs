@@ -105,7 +105,7 @@ impl Service {
     pub(crate) fn start_once(&mut self, settings: &Config) {
         let mut config = self.config.clone();
         config.extend(settings.clone());
-        if settings.contains_key("snapshot.mode") {
+        if settings.get("snapshot.mode").is_some_and(|mode| mode == "always") {
             let whole = ["snapshot.include.collection.list", "snapshot.select.statement.overrides"];
             config = with(config, &whole.map(|key| (key, "")));
         }
