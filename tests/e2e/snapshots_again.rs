@@ -163,13 +163,13 @@ fn a_snapshot_that_leaves_rows_out_settles_nothing_of_them() {
 
 /// Of two features, a lost slot that is made again and a snapshot that leaves tables out: what only the slot had is not forgotten.
 #[test]
-fn a_snapshot_behind_a_lost_slot_reports_the_tables_that_it_leaves_out() {
+fn a_snapshot_behind_a_lost_slot_reports_the_tables_that_it_does_not_have() {
     for recovers in [("slot.recovery", "snapshot"), ("snapshot.mode", "always")] {
-        left_out_behind_a_lost_slot(recovers);
+        partial_snapshot_behind_a_lost_slot(recovers);
     }
 }
 
-fn left_out_behind_a_lost_slot(recovers: (&str, &str)) {
+fn partial_snapshot_behind_a_lost_slot(recovers: (&str, &str)) {
     let db = Outbox::create_bare(postgres18(), TABLE);
     let settings = [("snapshot.include.collection.list", "public[.]other"), recovers];
     let config = with(config(&db, "at_least_once"), &settings);
@@ -184,7 +184,7 @@ fn left_out_behind_a_lost_slot(recovers: (&str, &str)) {
     // Until it is settled, each start repeats it.
     let said = [(), ()].map(|()| {
         let relay = Relay::start(&config);
-        let said = relay.wait_for_stderr("left out of the snapshot that followed a lost slot");
+        let said = relay.wait_for_stderr("not wholly in the snapshot that followed a lost slot");
         db.wait_until_streaming();
         assert_eq!(relay.stop(), 0);
         said
@@ -197,7 +197,7 @@ fn left_out_behind_a_lost_slot(recovers: (&str, &str)) {
     assert_eq!(sent(&db), [json!([1, "c", 1]), json!([1, "r", 1]), json!([2, "r", 1])]);
     let relay = Relay::start(&config);
     db.wait_until_streaming();
-    assert!(!relay.stop_and_tell().contains("left out"), "it is settled");
+    assert!(!relay.stop_and_tell().contains("not wholly"), "it is settled");
 }
 
 /// The same of a stop: such a start is refused as one without a snapshot is.

@@ -71,7 +71,7 @@ impl NextStart {
             }
             StartStep::Recover => {
                 format!(
-                    "creates slot {slot} again and sends all rows that are in the tables, also those that were sent"
+                    "creates slot {slot} again and sends the rows that are in the tables, also those that were sent"
                 )
             }
             StartStep::SnapshotOnly => {

@@ -119,7 +119,7 @@ impl<'o> Opening<'o> {
             }
             Preparation::Recover(error) => {
                 self.give_up(facts, &error, preflight).await?;
-                self.suspect_left_out(capture, preflight.wal_end);
+                self.suspect_excluded(capture, preflight.wal_end);
                 let made_again = self.make_with_snapshot(preflight, capture, made, None).await?;
                 self.metrics.slot_recovered();
                 tracing::warn!(

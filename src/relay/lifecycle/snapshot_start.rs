@@ -95,7 +95,7 @@ impl Opening<'_> {
     }
 
     /// Suspects the tables of which the snapshot behind a lost slot does not have all rows: what the slot had of them is lost.
-    pub(in crate::relay) fn suspect_left_out(self, capture: &Capture, wal_end: Lsn) {
+    pub(in crate::relay) fn suspect_excluded(self, capture: &Capture, wal_end: Lsn) {
         for facts in capture.tables.iter().filter(|facts| !self.sends_all_of(facts)) {
             let table = CapturedTable::new(facts.oid, facts.oid, &facts.schema, &facts.name);
             self.captured.suspect(table, Suspicion::new(SuspicionCause::SlotLost, wal_end));

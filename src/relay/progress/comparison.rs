@@ -208,14 +208,14 @@ impl Comparison<'_> {
                 "snapshot.mode=always sends all rows that are in the table. Rows that were deleted before \
                  now are missing"
             );
-            self.suspect_left_out(position);
+            self.suspect_excluded(position);
             return Ok(Beginning::GoesOn);
         }
         Err(error.into())
     }
 
     /// Suspects all tables if the snapshot that stands for what was lost is not of all rows. It settles those that it has.
-    fn suspect_left_out(&self, position: Option<&Position>) {
+    fn suspect_excluded(&self, position: Option<&Position>) {
         let Some(position) = position.filter(|_| !self.has_whole_snapshots) else { return };
         let suspicion = Suspicion::new(SuspicionCause::SlotLost, position.lsn);
         self.captured.roots().into_iter().for_each(|table| self.captured.suspect(table, suspicion));

@@ -35,7 +35,7 @@ impl Site {
         let (dead, window) = (self.db.topic("dead"), draw.window.to_string());
         let filter = format!("value.after == null || value.after.grp != {FILTERED}");
         let offsets = self.offset_topic();
-        let (is_partial, by_list) = (on(Feature::PartialSnapshot), draw.leaves_out_tables());
+        let (is_partial, by_list) = (on(Feature::PartialSnapshot), draw.excludes_tables());
         let groups: [(bool, &[(&str, &str)]); 14] = [
             (
                 true,

@@ -21,8 +21,8 @@ pub(crate) const SUSPICION: &str = "while outboxd did not run";
 /// The operator takes `snapshot.mode=always` away again when the log has this.
 const SNAPSHOT_SENT: &str = "snapshot sent and acknowledged";
 /// A snapshot did not have the rows of a table that may be missing.
-const LEFT_OUT: [&str; 2] =
-    ["left out of the snapshot that followed a lost slot", "are not all in the snapshot"];
+const INCOMPLETE: [&str; 2] =
+    ["not wholly in the snapshot that followed a lost slot", "are not all in the snapshot"];
 const ACCEPT: &str = "outboxd.position.accept=";
 const ENOUGH: (&str, &str) = ("max.message.bytes", "1048576");
 
@@ -121,7 +121,7 @@ impl Service {
     /// Returns whether its process has reported that a snapshot did not have all rows that may be missing.
     pub(crate) fn lacks_rows(&self) -> bool {
         let said = self.relay.stderr();
-        self.given_up.is_none() && LEFT_OUT.iter().any(|words| said.contains(words))
+        self.given_up.is_none() && INCOMPLETE.iter().any(|words| said.contains(words))
     }
 
     /// Starts the relay once with a snapshot of all rows of all tables.

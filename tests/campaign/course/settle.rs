@@ -177,13 +177,13 @@ impl Trial<'_> {
         }
     }
 
-    /// Lets each service send what its partial snapshot has left out and the stream may lack. Returns false if there was none.
+    /// Lets each service send what its partial snapshot has excluded and the stream may lack. Returns false if there was none.
     fn complete_snapshots(&mut self) -> bool {
         let lacking: Vec<usize> =
             (0..self.services.len()).filter(|number| self.services[*number].lacks_rows()).collect();
         for number in &lacking {
             let code = self.services[*number].stop();
-            self.note(&format!("stopped to send what a snapshot left out: exit {code}"));
+            self.note(&format!("stopped to send what a snapshot excluded: exit {code}"));
             self.wait_until_free_of(*number);
             self.services[*number].send_all_rows(&self.world.kafka);
         }

@@ -55,13 +55,13 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, role: Role) -
         let has = |feature: Feature| !is_second && draw.has(feature);
         let is_early = at < moments.streaming;
         let is_partial = has(Feature::PartialSnapshot) && !draw.later.contains(&Feature::PartialSnapshot);
-        let is_left_out = is_partial
-            && match draw.leaves_out_tables() {
+        let is_excluded = is_partial
+            && match draw.excludes_tables() {
                 true => place != "a" && place != "outbox",
                 false => place == "b" && number % 2 == 1,
             };
         let is_read = draw.begins_with_snapshot()
-            && !is_left_out
+            && !is_excluded
             && !(place == "c" && has(Feature::ListGrows))
             // It may come to a table when that has been truncated.
             || !is_second && moments.snapshot && (place == "a" || place == "b" && !draw.has(Feature::Truncated))

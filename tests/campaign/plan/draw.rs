@@ -75,8 +75,8 @@ impl Draw {
             .any(|feature| self.has(feature))
     }
 
-    /// Returns whether a partial snapshot leaves out all tables but one, and not rows of one table.
-    pub(crate) const fn leaves_out_tables(&self) -> bool {
+    /// Returns whether a partial snapshot excludes all tables but one, and not rows of one table.
+    pub(crate) const fn excludes_tables(&self) -> bool {
         self.window != 50
     }
 

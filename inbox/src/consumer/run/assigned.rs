@@ -1,4 +1,4 @@
-//! What the loop knows of an assigned partition.
+//! State of the assigned partitions.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -57,7 +57,8 @@ impl Suspicion {
                  not run: rows that were written meanwhile may not be in the stream"
             }
             SuspicionCause::SlotLost => {
-                "is left out of the snapshot that followed a lost slot, by snapshot.include.collection.list or a statement of its own:                  rows that only the slot had are not in the stream"
+                "is not wholly in the snapshot that followed a lost slot, because of snapshot.include.collection.list or a statement of its own: \
+                 rows that only the slot had are not in the stream"
             }
             SuspicionCause::Other => {
                 "was changed, as a newer version of outboxd has found: rows that were written meanwhile may not be in the stream"
