@@ -273,6 +273,7 @@ impl Service {
             now.is_some() && now != before || streams(&second)
         });
         let mut first = self.replace(second);
+        self.once = Config::new();
         if is_frozen {
             first.resume();
             self.second = Some(first);
