@@ -68,6 +68,19 @@ impl Trial<'_> {
         });
     }
 
+    /// Waits until a process has stored that the gap is settled. One that is killed before leaves it to the next start.
+    fn wait_until_settled(&self) {
+        if self.planted.is_some() || self.services[0].given_up.is_some() {
+            return;
+        }
+        let slot = format!("\"slot\":\"{}\"", self.services[0].name);
+        eventually(DEADLINE, "it is stored that the gap is settled", || {
+            let records = self.world.kafka.records(POSITIONS);
+            let last = records.iter().rfind(|record| record.value().contains(&slot));
+            last.is_some_and(|record| !record.value().contains("\"suspicion\""))
+        });
+    }
+
     /// Changes the publication of the first service and changes it back, while its relay runs or while it does not.
     pub(super) fn make_gap(&mut self) {
         let service = &mut self.services[0];
@@ -125,5 +138,6 @@ impl Trial<'_> {
             self.services[0].settle_suspicion(&self.world.kafka, key, &value);
         }
         self.recover("the gap in the publication");
+        self.wait_until_settled();
     }
 }

@@ -20,8 +20,7 @@ pub(crate) fn allowances(draw: &Draw, service: &Service) -> Allowances {
         // A signal reads the children of a table with it.
         ("child", has(Feature::Inherited)),
     ];
-    let all =
-        ["a", "b", "c", "new", "p", "child", "outbox"].map(|place| (place, has(Feature::PartitionsAdded)));
+    let all = ["a", "b", "c", "outbox"].map(|place| (place, has(Feature::PartitionsAdded)));
     let is_transactional =
         draw.guarantee == Feature::ExactlyOnce && !has(Feature::GuaranteeChanged) && !is_second;
     // Rows are written into the room of rows that were deleted, and a snapshot reads them in the table's order.

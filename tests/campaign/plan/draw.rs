@@ -42,7 +42,11 @@ impl Draw {
         let moves = |feature: &Feature| {
             matches!(
                 feature,
-                Feature::Renamed | Feature::KeyColumns | Feature::NewPrimaryKey | Feature::Swapped
+                Feature::Renamed
+                    | Feature::KeyColumns
+                    | Feature::NewPrimaryKey
+                    | Feature::Swapped
+                    | Feature::PartitionsAdded
             )
         };
         let full_identity = features.iter().any(moves) || rng.bool();
