@@ -50,6 +50,7 @@ mod explain_ids;
 mod explain_tables;
 mod failover;
 mod first_minutes;
+mod foreign_headers;
 mod heartbeats;
 mod impostors;
 mod inbox_command;

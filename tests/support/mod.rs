@@ -35,6 +35,7 @@ pub(crate) mod programs;
 pub(crate) mod prometheus;
 pub(crate) mod proxy;
 mod proxy_messages;
+pub(crate) mod raw_record;
 pub(crate) mod record;
 pub(crate) mod recording;
 pub(crate) mod registry;

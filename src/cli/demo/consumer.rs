@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::KafkaError;
-use rdkafka::message::{BorrowedMessage, Headers as _};
+use rdkafka::message::BorrowedMessage;
 use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 use tokio_util::sync::CancellationToken;
 
@@ -95,8 +95,7 @@ impl Consumer {
 }
 
 fn headers(message: &BorrowedMessage<'_>) -> Vec<(String, String)> {
-    let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
-    headers.map(|header| (header.key.to_owned(), text(header.value))).collect()
+    kafka_headers::of(message).map(|header| (header.key.to_owned(), text(header.value))).collect()
 }
 
 fn text(bytes: Option<&[u8]>) -> String {

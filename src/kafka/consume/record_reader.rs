@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::{KafkaError, KafkaResult};
-use rdkafka::message::Headers as _;
+use rdkafka::message::BorrowedMessage;
 use rdkafka::{Message, Offset, TopicPartitionList};
 use tokio_util::sync::CancellationToken;
 
@@ -108,13 +108,12 @@ impl RecordReader {
 }
 
 impl StoredRecord {
-    fn of(message: &impl Message) -> Self {
-        let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
+    fn of(message: &BorrowedMessage<'_>) -> Self {
         Self {
             timestamp_ms: message.timestamp().to_millis(),
             key: message.key().map(<[u8]>::to_vec),
             value: message.payload().map(<[u8]>::to_vec),
-            headers: headers
+            headers: kafka_headers::of(message)
                 .map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec)))
                 .collect(),
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
-use rdkafka::message::{BorrowedMessage, Headers as _, Timestamp};
+use rdkafka::message::{BorrowedMessage, Timestamp};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 
 use super::reader::{Reader, consumer, partition_ids, unreachable};
@@ -102,7 +102,7 @@ impl ScannedRecord<'_> {
 
     /// Returns the headers, in wire order.
     pub(crate) fn headers(&self) -> impl Iterator<Item = Header<'_>> {
-        let headers = self.message.headers().into_iter().flat_map(|headers| headers.iter());
+        let headers = kafka_headers::of(self.message);
         headers.map(|header| Header { name: header.key, value: header.value })
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
-use rdkafka::message::{BorrowedMessage, Headers};
+use rdkafka::message::BorrowedMessage;
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 
 use super::reader::{Reader, consumer};
@@ -97,15 +97,13 @@ impl TailRecord<'_> {
     /// Returns the text of the last header `outboxd.position`.
     #[must_use]
     pub(crate) fn position(&self) -> Option<&[u8]> {
-        let headers = self.message.headers()?;
-        headers.iter().filter(|header| header.key == POSITION_HEADER).last()?.value
+        kafka_headers::of(self.message).filter(|header| header.key == POSITION_HEADER).last()?.value
     }
 
     /// Returns the fingerprint by which it is recognised.
     #[must_use]
     pub(crate) fn fingerprint(&self) -> Fingerprint {
-        let headers = self.message.headers().into_iter().flat_map(Headers::iter);
-        let headers = headers.map(|header| (header.key, header.value));
+        let headers = kafka_headers::of(self.message).map(|header| (header.key, header.value));
         Fingerprint::of(self.message.key(), self.message.payload(), headers)
     }
 }

@@ -15,6 +15,8 @@ pub(crate) mod programs;
 pub(crate) mod proxy;
 #[path = "../../../../tests/support/proxy_messages.rs"]
 mod proxy_messages;
+#[path = "../../../../tests/support/raw_record.rs"]
+pub(crate) mod raw_record;
 #[path = "../../../../tests/support/record.rs"]
 pub(crate) mod record;
 #[path = "../../../../tests/support/wait.rs"]
