@@ -39,7 +39,7 @@ pub(super) enum InboxError {
     #[error("{what} is remembered for {} sources: {}", sources.len(), sources.join(", "))]
     SeveralSources { what: String, sources: Vec<String> },
     #[error("the event at {place} is a dead letter already")]
-    IsDead { place: String },
+    IsDead { consumer: String, place: String },
     #[error("the event at {place} has a sequence number, which skip must store")]
     NeedsNumber { place: String, next: i64 },
     #[error("number {number} is not the missing one")]
@@ -85,9 +85,10 @@ impl Diagnose for InboxError {
             }
             Self::NotRemembered { .. } => failed("it is applied when it comes again; nothing needs to change".to_owned()),
             Self::SeveralSources { sources, .. } => usage(format!("--source {}", sources.join(", or --source "))),
-            Self::IsDead { place } => failed(format!(
-                "outboxd inbox release --at {place} lets its key continue; to send the event again before: outboxd dlq replay \
-                 --bootstrap-servers SERVERS --from TOPIC --execute, with the consumer's topic of dead letters"
+            Self::IsDead { consumer, place } => failed(format!(
+                "outboxd inbox release --consumer {} --at {place} --yes lets its key continue; to send the event again before: outboxd dlq replay \
+                 --bootstrap-servers SERVERS --from TOPIC --execute, with the consumer's topic of dead letters",
+                quoted(consumer)
             )),
             Self::NeedsNumber { next, .. } => usage(format!("--number {next}, the next number of its key")),
             Self::WrongNumber { next: Some(next), .. } => usage(format!("--number {next}, the next number of the key")),

@@ -33,7 +33,7 @@ pub(in crate::cli::change::inbox) async fn skip(args: &SkipArgs) -> Result<Exit,
     let events = require(&tables, consumer, &selection).await?;
     let mut report = Report::new(Action::Skip, consumer, args.yes);
     let by_key = matches!(selection, Selection::Key(_));
-    let target = decide(&events, by_key, args.number, args.through)?;
+    let target = decide(consumer, &events, by_key, args.number, args.through)?;
     if args.yes {
         let first = target.event();
         begin(&tables, first).await?;
@@ -43,7 +43,7 @@ pub(in crate::cli::change::inbox) async fn skip(args: &SkipArgs) -> Result<Exit,
         if events.first().is_none_or(|event| event.place != first.place) {
             return Err(InboxError::NotParked { consumer: consumer.clone(), what });
         }
-        let target = decide(&events, by_key, args.number, args.through)?;
+        let target = decide(consumer, &events, by_key, args.number, args.through)?;
         target.apply(&tables, consumer).await?;
         fence(&tables, first.partition_id).await?;
         commit(&tables).await?;
@@ -55,12 +55,13 @@ pub(in crate::cli::change::inbox) async fn skip(args: &SkipArgs) -> Result<Exit,
 }
 
 /// Returns what is skipped. The events are in their order.
-fn decide(
-    events: &[Parked],
+fn decide<'e>(
+    consumer: &str,
+    events: &'e [Parked],
     by_key: bool,
     number: Option<i64>,
     through: Option<i64>,
-) -> Result<Target<'_>, InboxError> {
+) -> Result<Target<'e>, InboxError> {
     let first = events.first().ok_or(InboxError::WrongNumber {
         number: number.unwrap_or_default(),
         next: None,
@@ -68,7 +69,7 @@ fn decide(
     })?;
     let place = first.place.to_string();
     match (first.reason(), number) {
-        (Reason::DeadLetter, _) => Err(InboxError::IsDead { place }),
+        (Reason::DeadLetter, _) => Err(InboxError::IsDead { consumer: consumer.to_owned(), place }),
         (Reason::MissingNumber, Some(number)) if by_key => {
             missing(events, first, Numbers { first: number, last: through.unwrap_or(number) })
         }
@@ -160,7 +161,7 @@ mod tests {
     }
 
     fn outcome(events: &[Parked], by_key: bool, number: Option<i64>, through: Option<i64>) -> String {
-        match decide(events, by_key, number, through) {
+        match decide("payments", events, by_key, number, through) {
             Ok(Target::Event { event, number }) => format!("event {} {number:?}", event.place.offset),
             Ok(Target::Missing { numbers, .. }) => format!("missing {} to {}", numbers.first, numbers.last),
             Err(error) => error.fix().unwrap_or_default(),
@@ -181,7 +182,10 @@ mod tests {
             assert_eq!(outcome(&[event], true, number, None), expected, "{number:?}");
         }
         let dead = Parked { is_dead: true, ..parked(7) };
-        assert!(outcome(&[dead], true, None, None).starts_with("outboxd inbox release --at t:0:7"));
+        assert!(
+            outcome(&[dead], true, None, None)
+                .starts_with("outboxd inbox release --consumer payments --at t:0:7 --yes")
+        );
     }
 
     #[test]
