@@ -2,7 +2,7 @@
 
 use crate::course::service::{Role, Service};
 use crate::course::trial::Trial;
-use crate::plan::feature::Fault;
+use crate::plan::feature::{Fault, Feature};
 use crate::support::proxy::{Ending, Weather};
 use crate::support::wait::{DEADLINE, eventually};
 
@@ -39,7 +39,19 @@ impl Trial<'_> {
             Fault::KafkaCut => self.world.kafka_link.cut(Ending::Fin),
             Fault::KafkaGarbled => self.world.kafka_link.garble(),
             Fault::KafkaSlow => self.world.kafka_link.set(SLOW),
+            Fault::KafkaRestarted => self.restart_kafka(),
         }
+    }
+
+    /// Ends the broker and starts it again. One that is killed in the middle of a commit may forget the transaction.
+    fn restart_kafka(&mut self) {
+        let draw = &self.site.draw;
+        if draw.has(Feature::ExactlyOnce) || draw.has(Feature::GuaranteeChanged) {
+            self.world.kafka.stop();
+        } else {
+            self.world.kafka.kill();
+        }
+        self.world.kafka.start_again();
     }
 
     pub(crate) fn heal(&mut self, fault: Fault) {

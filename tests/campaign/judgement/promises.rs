@@ -32,7 +32,10 @@ pub(crate) fn allowances(draw: &Draw, service: &Service) -> Allowances {
             // Rows of an outbox come again without a mark.
             Role::First => is_resent && draw.shape != Feature::Tables || repeats(draw),
             Role::Second => true,
-            Role::Migrated => draw.guarantee != Feature::ExactlyOnce,
+            // The poller's producer is not idempotent.
+            Role::Migrated => {
+                draw.guarantee != Feature::ExactlyOnce || draw.faults.contains(&Fault::KafkaRestarted)
+            }
         },
         copied: has(Feature::Swapped).then(|| "b".to_owned()).into_iter().collect(),
         moved: moved

@@ -86,6 +86,8 @@ pub(crate) enum Fault {
     KafkaCut,
     KafkaGarbled,
     KafkaSlow,
+    /// The broker is killed, or stopped where it may forget a commit in progress, and started again.
+    KafkaRestarted,
 }
 
 use Feature::*;
@@ -138,7 +140,7 @@ pub(crate) const OTHERS: [Feature; 43] = [
     Dropped,
     Rewritten,
 ];
-pub(crate) const FAULTS: [Fault; 13] = [
+pub(crate) const FAULTS: [Fault; 14] = [
     Fault::Killed,
     Fault::Stopped,
     Fault::Frozen,
@@ -152,6 +154,7 @@ pub(crate) const FAULTS: [Fault; 13] = [
     Fault::KafkaCut,
     Fault::KafkaGarbled,
     Fault::KafkaSlow,
+    Fault::KafkaRestarted,
 ];
 
 impl Feature {
