@@ -56,7 +56,8 @@ struct History<'h> {
     senders: BTreeMap<i64, bool>,
     /// In each partition the greatest number so far.
     greatest: BTreeMap<(String, i32), i64>,
-    last: Option<&'h Seen>,
+    /// In each partition the last record.
+    lasts: BTreeMap<(String, i32), &'h Seen>,
     /// All records, for the report.
     records: Vec<&'h Seen>,
 }
@@ -103,14 +104,13 @@ impl<'h> History<'h> {
             return;
         }
         self.order(record, repeated || is_replay, allowed, verdict);
-        // A delete has the number of the row that it ends. Partitions come one after another, so a state that is in two of them does
-        // not show their order.
-        let is_newer =
-            |last: &Seen| (last.n, last.effect == Effect::Gone) < (record.n, record.effect == Effect::Gone);
-        let is_later = |last: &Seen| last.partition == record.partition || is_newer(last);
-        if self.last.is_none_or(is_later) {
-            self.last = Some(record);
-        }
+        self.lasts.insert(record.partition.clone(), record);
+    }
+
+    /// Returns the last record. Partitions come one after another, so of two of them the numbers show the order; a delete has the number
+    /// of the row that it ends.
+    fn last(&self) -> Option<&'h Seen> {
+        self.lasts.values().copied().max_by_key(|record| (record.n, record.effect == Effect::Gone))
     }
 
     /// Returns the change to which a record belongs; a delete without a number may be any delete.
@@ -178,7 +178,8 @@ impl<'h> History<'h> {
         if self.changes.values().any(|change| change.effect == Effect::Event) {
             return;
         }
-        let in_kafka = self.last.filter(|last| last.effect == Effect::Written).and_then(|last| last.n);
+        let last = self.last();
+        let in_kafka = last.filter(|last| last.effect == Effect::Written).and_then(|last| last.n);
         if in_kafka != in_table {
             verdict.stale.insert(row.clone());
         }
@@ -187,7 +188,7 @@ impl<'h> History<'h> {
             .values()
             .rfind(|change| change.need > Need::Nothing && !self.dead_letters.contains(&change.n));
         let Some(needed) = needed else { return };
-        let is_current = match self.last {
+        let is_current = match last {
             None => false,
             Some(Seen { effect: Effect::Gone, .. }) => {
                 self.changes.values().any(|change| change.effect == Effect::Gone && change.n >= needed.n)
@@ -195,7 +196,7 @@ impl<'h> History<'h> {
             Some(last) => last.n >= Some(needed.n),
         };
         if !is_current && !allowed.late_records {
-            let last = self.last.map_or_else(|| "nothing".to_owned(), at);
+            let last = last.map_or_else(|| "nothing".to_owned(), at);
             verdict.violate(
                 "stale",
                 row,

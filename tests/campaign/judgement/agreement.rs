@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::course::setup::FILTERED;
 use crate::course::trial::Trial;
-use crate::facts::{RowId, Seen};
+use crate::facts::{RowId, Seen, Tables};
 use crate::judgement::evidence;
 use crate::oracle::Verdict;
 use crate::plan::feature::Feature;
@@ -58,8 +58,9 @@ pub(crate) fn check(trial: &Trial<'_>, verdict: &Verdict, violations: &mut Vec<S
         let alone: Vec<_> = one.difference(other).collect();
         if !alone.is_empty() {
             let shown: Vec<_> = alone.iter().take(8).collect();
+            let records = alone.first().map(|row| records_of(trial, row)).unwrap_or_default();
             violations.push(format!(
-                "disagreement: only {who} names {} rows: {shown:?}; verify: exit {code}",
+                "disagreement: only {who} names {} rows: {shown:?}; verify: exit {code}; of the first: {records}",
                 alone.len()
             ));
         }
@@ -69,8 +70,17 @@ pub(crate) fn check(trial: &Trial<'_>, verdict: &Verdict, violations: &mut Vec<S
 
 /// Returns the rows that differ according to the oracle, of the tables that `verify` compares by the same rules.
 fn of_oracle(trial: &Trial<'_>, verdict: &Verdict) -> BTreeSet<RowId> {
-    let mut rows: BTreeSet<RowId> =
-        verdict.stale.iter().filter(|row| is_row_compared(trial, row)).cloned().collect();
+    // Where a transform filters rows, `verify` does not look for deleted ones.
+    let is_filtered = trial.site.draw.has(Feature::Filter);
+    let tables = if is_filtered { evidence::tables(&trial.site.db) } else { Tables::new() };
+    let is_looked_for = |row: &&RowId| !is_filtered || tables.contains_key(*row);
+    let mut rows: BTreeSet<RowId> = verdict
+        .stale
+        .iter()
+        .filter(|row| is_row_compared(trial, row))
+        .filter(is_looked_for)
+        .cloned()
+        .collect();
     if is_compared(trial, "outbox") {
         // Rows that were deleted are not looked for.
         let sql = "SELECT aggregateid::bigint, (payload::jsonb ->> 'n')::bigint FROM outbox";
@@ -89,6 +99,18 @@ fn of_verify(trial: &Trial<'_>, answer: &Value) -> BTreeSet<RowId> {
     let (seen, _) = evidence::seen(&trial.world.kafka, &trial.services[0].name);
     let rows = named.map(|finding| row_of(trial, &seen, finding).unwrap_or_else(|| (finding.to_string(), 0)));
     rows.filter(|row| is_row_compared(trial, row)).collect()
+}
+
+/// Returns number, effect and place of each record of a row, and its number in the table.
+fn records_of(trial: &Trial<'_>, row: &RowId) -> String {
+    let (seen, _) = evidence::seen(&trial.world.kafka, &trial.services[0].name);
+    let of_row = seen.iter().filter(|record| record.row == *row);
+    let records = of_row.map(|record| {
+        let read = if record.read { " read" } else { "" };
+        format!("{:?} {:?}{read} in {} at {}", record.n, record.effect, record.partition.1, record.offset)
+    });
+    let records = records.collect::<Vec<_>>().join(", ");
+    format!("{records}; the table has {:?}", evidence::tables(&trial.site.db).get(row))
 }
 
 /// Returns the row of a finding by its key, its id, or the record that was found for it.
