@@ -106,6 +106,7 @@ impl Relay {
     /// Sends SIGTERM and returns the exit code; panics if the process does not exit in time.
     #[track_caller]
     pub(crate) fn stop(mut self) -> i32 {
+        self.wait_for_handler();
         self.terminate();
         self.wait_for_exit(DEADLINE)
     }
@@ -114,9 +115,19 @@ impl Relay {
     /// yet.
     #[track_caller]
     pub(crate) fn stop_and_tell(mut self) -> String {
+        self.wait_for_handler();
         self.terminate();
         assert_eq!(self.wait_for_exit(DEADLINE), 0);
         self.stderr()
+    }
+
+    /// Waits until the process handles SIGTERM, or has ended. What a test has waited for may be of its predecessor, whose session is
+    /// still ending.
+    #[track_caller]
+    fn wait_for_handler(&mut self) {
+        eventually(DEADLINE, "the process handles SIGTERM", || {
+            !self.is_running() || handles_terminate(self.process.id())
+        });
     }
 
     /// Sends SIGKILL and waits until the process has ended.
@@ -216,6 +227,14 @@ impl Drop for Relay {
             eprintln!("the relay said:\n{}", self.stderr());
         }
     }
+}
+
+/// Returns whether a process catches SIGTERM, as the kernel has it.
+fn handles_terminate(process: u32) -> bool {
+    const TERMINATE: u64 = 1 << 14;
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    caught.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & TERMINATE != 0))
 }
 
 fn outboxd(arguments: &[&str]) -> Command {
