@@ -77,7 +77,7 @@ impl Trial<'_> {
         eventually(DEADLINE, "it is stored that the gap is settled", || {
             let records = self.world.kafka.records(POSITIONS);
             let last = records.iter().rfind(|record| record.value().contains(&slot));
-            last.is_some_and(|record| !record.value().contains("\"suspicion\""))
+            last.is_some_and(|record| !record.value().contains("\"cause\":\"unpublished\""))
         });
     }
 
