@@ -161,7 +161,7 @@ fn a_snapshot_that_leaves_rows_out_settles_nothing_of_them() {
     }
 }
 
-/// Of two features, a lost slot that is made again and a snapshot that leaves tables out: what only the slot had is not forgotten.
+/// Of two features, a lost slot that is made again and a snapshot that excludes tables: what only the slot had is not forgotten.
 #[test]
 fn a_snapshot_behind_a_lost_slot_reports_the_tables_that_it_does_not_have() {
     for recovers in [("slot.recovery", "snapshot"), ("snapshot.mode", "always")] {

@@ -67,7 +67,7 @@ impl Backlog {
         db.query(&sql, &[])[0].get::<_, String>(0).parse().unwrap()
     }
 
-    /// Returns what identifies this event in the stream.
+    /// Returns the payload of this event, as the stream has it.
     pub(crate) fn payload(n: u64) -> String {
         format!("{{\"n\": {n}}}")
     }

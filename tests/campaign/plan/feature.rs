@@ -31,7 +31,7 @@ pub(crate) enum Feature {
     InitialSnapshot,
     /// `snapshot.mode=always`: each start sends the rows of the tables.
     AlwaysSnapshot,
-    /// `snapshot.include.collection.list`: the snapshots of the tables leave some of them out.
+    /// `snapshot.include.collection.list`, or a statement of a table: snapshots exclude tables or rows.
     PartialSnapshot,
     IncrementalSnapshot,
     BlockingSnapshot,

@@ -34,7 +34,7 @@ pub(in crate::relay) enum SuspicionCause {
     Other,
 }
 
-/// Settings with which a snapshot leaves nothing out.
+/// Settings with which a snapshot has all rows of all captured tables.
 const WHOLE_SNAPSHOT: &str = " -X snapshot.include.collection.list= -X snapshot.select.statement.overrides=";
 
 impl Suspicion {
@@ -70,7 +70,10 @@ impl Suspicion {
     fn fix(cause: SuspicionCause, lsn: Lsn) -> String {
         let whole = match cause {
             SuspicionCause::SlotLost => WHOLE_SNAPSHOT,
-            _ => "",
+            SuspicionCause::Rewritten
+            | SuspicionCause::CreatedAgain
+            | SuspicionCause::Unpublished
+            | SuspicionCause::Other => "",
         };
         in_commands(format!(
             "To see whether rows are missing: outboxd verify -c FILE; to send all rows that are there: start once with -X \
