@@ -62,7 +62,8 @@ impl Cover {
             let new_pairs = |feature: &Feature| {
                 chosen.iter().filter(|other| !self.features.contains_key(&pair(*feature, **other))).count()
             };
-            let Some(best) = more.into_iter().max_by_key(new_pairs) else { return chosen };
+            let worth = |feature: &Feature| (new_pairs(feature), Reverse(faults(feature)));
+            let Some(best) = more.into_iter().max_by_key(worth) else { return chosen };
             // Some runs have more than new pairs need.
             if new_pairs(&best) == 0 && is_complete(&chosen) && rng.u32(0..10) < 6 {
                 return chosen;
