@@ -75,11 +75,6 @@ impl Tokens {
         self.0.number
     }
 
-    /// Returns the option that configures the source.
-    pub(crate) fn option(&self) -> &str {
-        self.0.source.option()
-    }
-
     /// Returns the source itself, for a client that may wait.
     pub(crate) fn source(&self) -> Source {
         self.0.source.clone()

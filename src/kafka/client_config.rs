@@ -1,9 +1,6 @@
 //! The configuration of librdkafka's clients, with the settings that no option may override.
 
 use rdkafka::ClientConfig;
-use rdkafka::admin::AdminClient;
-use rdkafka::client::ClientContext;
-use rdkafka::error::{KafkaError, KafkaResult};
 
 use super::options::Options;
 use super::{token_callback, tool_lines};
@@ -56,19 +53,4 @@ pub(super) fn client_config(options: &Options) -> ClientConfig {
         token_callback::install(tokens, &mut config);
     }
     config
-}
-
-/// Creates an administrator.
-///
-/// # Errors
-/// When librdkafka refuses a setting. With tokens of outboxd's own always: the binding never polls an administrator, so that it gets none.
-pub(super) fn administrator<C: ClientContext>(options: &Options, context: C) -> KafkaResult<AdminClient<C>> {
-    match &options.tokens {
-        Some(tokens) => Err(KafkaError::AdminOpCreation(format!(
-            "outboxd cannot create topics or read their settings with tokens of {}; create them with {}",
-            tokens.option(),
-            tool_lines::topics_at(options, "--create --topic TOPIC")
-        ))),
-        None => client_config(options).create_with_context(context),
-    }
 }

@@ -23,21 +23,27 @@ impl ConnectionFailures {
     pub(super) fn last(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    /// Records that a client has no token to log in with.
+    pub(super) fn no_token(&self, reason: &str) {
+        self.set(format!("no SASL OAUTHBEARER token: {reason}"));
+    }
+
+    fn set(&self, reason: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+    }
 }
 
 impl ClientContext for ConnectionFailures {
     const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
 
     fn generate_oauth_token(&self, property: Option<&str>) -> Result<OAuthToken, Box<dyn std::error::Error>> {
-        token_callback::token(property).inspect_err(|error| {
-            let reason = format!("no SASL OAUTHBEARER token: {error}");
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
-        })
+        token_callback::token(property).inspect_err(|error| self.no_token(&error.to_string()))
     }
 
     fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
         if facility == CONNECTION_FAILED {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(without_thread(message).to_owned());
+            self.set(without_thread(message).to_owned());
         }
         tracing::trace!(facility, message, "librdkafka");
     }

@@ -33,6 +33,14 @@ pub(super) fn token(property: Option<&str>) -> Result<OAuthToken, Box<dyn Error>
     let number = property.and_then(|value| value.strip_prefix(PREFIX)?.parse().ok());
     let tokens = number.and_then(|number: u64| sources().get(&number).cloned());
     let tokens = tokens.ok_or("its source makes one token only: set outboxd.kafka.token.command")?;
+    Ok(current(&tokens)?)
+}
+
+/// Returns the token for a client, at once if there is a valid one.
+///
+/// # Errors
+/// The reason for which there is none, with the option of the source.
+pub(super) fn current(tokens: &Tokens) -> Result<OAuthToken, String> {
     let token = tokens.current()?;
     let now = SystemTime::now();
     let left = token.expires_at.duration_since(now).unwrap_or_default();

@@ -306,7 +306,7 @@ fn is_source(path: &str) -> bool {
 }
 
 /// The crate of `crates` that knows the client library.
-const WITH_KAFKA: &str = "crates/kafka-headers/src/";
+const WITH_KAFKA: &str = "crates/rdkafka-gaps/src/";
 
 /// Returns whether a file is compiled into a crate without I/O.
 fn is_of_sans_io_crate(path: &str) -> bool {

@@ -95,7 +95,7 @@ impl Consumer {
 }
 
 fn headers(message: &BorrowedMessage<'_>) -> Vec<(String, String)> {
-    kafka_headers::of(message).map(|header| (header.key.to_owned(), text(header.value))).collect()
+    rdkafka_gaps::headers::of(message).map(|header| (header.key.to_owned(), text(header.value))).collect()
 }
 
 fn text(bytes: Option<&[u8]>) -> String {

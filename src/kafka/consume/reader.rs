@@ -80,17 +80,6 @@ pub(in crate::kafka) fn partition_ids(
     }
 }
 
-/// Returns whether a topic exists, as far as a consumer sees it.
-pub(in crate::kafka) async fn is_there(options: &Options, topic: &str, patience: Duration) -> bool {
-    let (options, topic) = (options.clone(), topic.to_owned());
-    let asking = move || {
-        let consumer = reader(&options, "read_committed", &ConnectionFailures::default()).ok()?;
-        partition_ids(&consumer, &topic, patience).ok()
-    };
-    let found = tokio::task::spawn_blocking(asking).await.ok().flatten();
-    found.is_some_and(|partitions| !partitions.is_empty())
-}
-
 /// Returns the error for unreachable brokers at `servers`, when that is why a request had no answer within
 /// `patience`.
 pub(in crate::kafka) fn unreachable(
@@ -99,10 +88,12 @@ pub(in crate::kafka) fn unreachable(
     error: &KafkaError,
     patience: Duration,
 ) -> Option<Error> {
-    use Code::{AllBrokersDown, BrokerTransportFailure, OperationTimedOut};
+    use Code::{AllBrokersDown, Authentication, BrokerTransportFailure, OperationTimedOut};
     let code = code(error)?;
     let reason = match code {
-        AllBrokersDown | BrokerTransportFailure => failures.last().unwrap_or_else(|| code.to_string()),
+        AllBrokersDown | Authentication | BrokerTransportFailure => {
+            failures.last().unwrap_or_else(|| code.to_string())
+        }
         // It may also be slow.
         OperationTimedOut => failures.last()?,
         _ => return None,

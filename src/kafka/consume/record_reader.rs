@@ -113,7 +113,7 @@ impl StoredRecord {
             timestamp_ms: message.timestamp().to_millis(),
             key: message.key().map(<[u8]>::to_vec),
             value: message.payload().map(<[u8]>::to_vec),
-            headers: kafka_headers::of(message)
+            headers: rdkafka_gaps::headers::of(message)
                 .map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec)))
                 .collect(),
         }

@@ -102,7 +102,7 @@ impl ScannedRecord<'_> {
 
     /// Returns the headers, in wire order.
     pub(crate) fn headers(&self) -> impl Iterator<Item = Header<'_>> {
-        let headers = kafka_headers::of(self.message);
+        let headers = rdkafka_gaps::headers::of(self.message);
         headers.map(|header| Header { name: header.key, value: header.value })
     }
 

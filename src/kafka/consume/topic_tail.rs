@@ -97,13 +97,13 @@ impl TailRecord<'_> {
     /// Returns the text of the last header `outboxd.position`.
     #[must_use]
     pub(crate) fn position(&self) -> Option<&[u8]> {
-        kafka_headers::of(self.message).filter(|header| header.key == POSITION_HEADER).last()?.value
+        rdkafka_gaps::headers::of(self.message).filter(|header| header.key == POSITION_HEADER).last()?.value
     }
 
     /// Returns the fingerprint by which it is recognised.
     #[must_use]
     pub(crate) fn fingerprint(&self) -> Fingerprint {
-        let headers = kafka_headers::of(self.message).map(|header| (header.key, header.value));
+        let headers = rdkafka_gaps::headers::of(self.message).map(|header| (header.key, header.value));
         Fingerprint::of(self.message.key(), self.message.payload(), headers)
     }
 }

@@ -8,12 +8,12 @@ use rdkafka::consumer::Consumer as _;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::{Message as _, Offset, TopicPartitionList};
 
-use crate::kafka::client_config::administrator;
 use crate::kafka::connection_failures::ConnectionFailures;
-use crate::kafka::consume::reader::{LATE, Reader, code, is_there, partition_ids, reader, unreachable};
+use crate::kafka::consume::reader::{LATE, Reader, code, partition_ids, reader, unreachable};
 use crate::kafka::error::Error;
 use crate::kafka::options::Options;
 use crate::kafka::time::Time;
+use crate::kafka::topics::administrator::Administrator;
 
 /// The one partition that is used.
 pub(in crate::kafka) const PARTITION: i32 = 0;
@@ -53,20 +53,13 @@ impl CompactedTopic {
         unreachable(&self.options.bootstrap_servers, &self.failures, error, patience)
     }
 
-    /// Creates the topic. Returns false if it exists already; with outboxd's own tokens nothing else can be determined.
+    /// Creates the topic. Returns false if it exists already.
     pub(in crate::kafka) async fn make(&self, patience: Duration) -> KafkaResult<bool> {
-        let admin = match administrator(&self.options, self.failures.clone()) {
-            Ok(admin) => admin,
-            Err(refused) if is_there(&self.options, &self.name, patience).await => {
-                tracing::debug!(topic = self.name, %refused, "the topic is there");
-                return Ok(false);
-            }
-            Err(refused) => return Err(refused),
-        };
+        let admin = Administrator::new(&self.options, self.failures.clone())?;
         let mut topic = NewTopic::new(&self.name, 1, TopicReplication::Fixed(-1));
         topic.config = PROPERTIES.to_vec();
         let options = AdminOptions::new().request_timeout(Some(patience)).operation_timeout(Some(patience));
-        match admin.create_topics([&topic], &options).await?.into_iter().next() {
+        match admin.client().await?.create_topics([&topic], &options).await?.into_iter().next() {
             Some(Err((_, Code::TopicAlreadyExists))) | None => Ok(false),
             Some(Ok(_)) => Ok(true),
             Some(Err((_, code))) => Err(KafkaError::AdminOp(code)),

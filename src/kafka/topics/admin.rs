@@ -3,31 +3,21 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use rdkafka::admin::{
-    AdminClient, AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication,
-};
-use rdkafka::consumer::Consumer as _;
+use rdkafka::admin::{AdminOptions, ConfigResource, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::metadata::MetadataTopic;
 
-use crate::kafka::client_config::administrator;
+use super::administrator::Administrator;
 use crate::kafka::connection_failures::ConnectionFailures;
-use crate::kafka::consume::reader::{Reader, reader};
+use crate::kafka::consume::reader::code as code_of;
 use crate::kafka::error::Error;
 use crate::kafka::options::Options;
-use crate::kafka::produce::delivery::Deliveries;
 use crate::kafka::stores::position_topic::position_topic_error;
 
 /// Read-only client for the metadata of the brokers.
 pub(crate) struct Admin {
-    inner: Inner,
+    administrator: Administrator,
     servers: String,
-}
-
-enum Inner {
-    Administrator(AdminClient<Deliveries>),
-    /// With tokens of outboxd's own there can be no administrator, for this reason.
-    Consumer(Reader, KafkaError),
 }
 
 /// A broker of the cluster.
@@ -62,14 +52,9 @@ impl Admin {
     /// # Errors
     /// When librdkafka refuses a setting.
     pub(crate) fn new(options: &Options) -> Result<Self, Error> {
-        let inner = match administrator(options, Deliveries::default()) {
-            Ok(administrator) => Inner::Administrator(administrator),
-            Err(reason @ KafkaError::AdminOpCreation(_)) => {
-                Inner::Consumer(reader(options, "read_committed", &ConnectionFailures::default())?, reason)
-            }
-            Err(error) => return Err(Error::settings(error)),
-        };
-        Ok(Self { inner, servers: options.bootstrap_servers.clone() })
+        let administrator =
+            Administrator::new(options, ConnectionFailures::default()).map_err(Error::settings)?;
+        Ok(Self { administrator, servers: options.bootstrap_servers.clone() })
     }
 
     /// Returns the visible brokers and topics. Blocks for `patience` at most. Requests no topic by name, so
@@ -78,10 +63,8 @@ impl Admin {
     /// # Errors
     /// When no broker answers.
     pub(crate) fn cluster(&self, patience: Duration) -> Result<(Vec<Broker>, Vec<Topic>), Error> {
-        let metadata = match &self.inner {
-            Inner::Administrator(administrator) => administrator.inner().fetch_metadata(None, patience),
-            Inner::Consumer(consumer, _) => consumer.fetch_metadata(None, patience),
-        };
+        let client = self.administrator.blocking_client();
+        let metadata = client.and_then(|client| client.inner().fetch_metadata(None, patience));
         let metadata = metadata.map_err(|error| self.unanswered(&error, patience))?;
         let brokers = metadata.brokers().iter().map(|broker| Broker { id: broker.id() }).collect();
         let topics = metadata.topics().iter().filter(|topic| topic.error().is_none());
@@ -119,13 +102,12 @@ impl Admin {
     /// # Errors
     /// When the brokers would not create it.
     pub(crate) async fn may_make(&self, topic: &str, patience: Duration) -> Result<(), Error> {
-        let administrator = match &self.inner {
-            Inner::Administrator(administrator) => administrator,
-            Inner::Consumer(_, reason) => return Err(position_topic_error(topic, "made", reason)),
-        };
         let options = AdminOptions::new().request_timeout(Some(patience)).validate_only(true);
         let new = NewTopic::new(topic, 1, TopicReplication::Fixed(-1));
-        let answers = administrator.create_topics([&new], &options).await;
+        let answers = match self.administrator.client().await {
+            Ok(client) => client.create_topics([&new], &options).await,
+            Err(error) => Err(error),
+        };
         let error = match answers.map(|answers| answers.into_iter().next()) {
             Ok(Some(Ok(_)) | None) => return Ok(()),
             Ok(Some(Err((_, code)))) => KafkaError::AdminOp(code),
@@ -139,21 +121,18 @@ impl Admin {
         resources: &[ResourceSpecifier<'_>],
         patience: Duration,
     ) -> Result<Vec<Result<Settings, RDKafkaErrorCode>>, RDKafkaErrorCode> {
-        let Inner::Administrator(administrator) = &self.inner else {
-            return Err(RDKafkaErrorCode::UnsupportedFeature);
-        };
         let options = AdminOptions::new().request_timeout(Some(patience));
-        let answers =
-            administrator.describe_configs(resources, &options).await.map_err(|error| code(&error))?;
+        let client = self.administrator.client().await.map_err(|error| code(&error))?;
+        let answers = client.describe_configs(resources, &options).await.map_err(|error| code(&error))?;
         Ok(answers.into_iter().map(|answer| answer.map(Settings::from)).collect())
     }
 
     fn unanswered(&self, error: &KafkaError, patience: Duration) -> Error {
-        Error::Unreachable {
+        self.administrator.unreachable(&self.servers, error, patience).unwrap_or_else(|| Error::Unreachable {
             servers: self.servers.clone(),
             seconds: patience.as_secs(),
             reason: code(error).to_string(),
-        }
+        })
     }
 }
 
@@ -206,5 +185,5 @@ impl std::fmt::Debug for Admin {
 }
 
 fn code(error: &KafkaError) -> RDKafkaErrorCode {
-    error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown)
+    code_of(error).unwrap_or(RDKafkaErrorCode::Unknown)
 }

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminOptions, NewTopic, TopicReplication};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
+use super::administrator::Administrator;
 use super::topic_creation::TopicGroup;
 use super::topic_refusal;
-use crate::kafka::client_config::administrator;
 use crate::kafka::connection_failures::ConnectionFailures;
-use crate::kafka::consume::reader::is_there;
 use crate::kafka::error::{CreationFault, Error};
 use crate::kafka::options::Options;
 
@@ -64,11 +63,8 @@ async fn create(options: &Options, group: &TopicGroup, topic: &str, what: Create
         reason,
         fault: fault_of(error),
     };
-    let admin = match administrator(options, ConnectionFailures::default()) {
-        Ok(admin) => admin,
-        Err(_) if is_there(options, topic, PATIENCE).await => return Ok(Made::NotByUs),
-        Err(error) => return Err(refused(&error, error.to_string())),
-    };
+    let admin = Administrator::new(options, ConnectionFailures::default());
+    let admin = admin.map_err(|error| refused(&error, error.to_string()))?;
     match asked(&admin, group, topic, what).await {
         Ok(()) => Ok(Made::Now),
         Err(KafkaError::AdminOp(Code::TopicAlreadyExists)) => Ok(Made::NotByUs),
@@ -84,7 +80,7 @@ async fn create(options: &Options, group: &TopicGroup, topic: &str, what: Create
 }
 
 async fn asked(
-    admin: &AdminClient<ConnectionFailures>,
+    admin: &Administrator,
     group: &TopicGroup,
     topic: &str,
     what: Create,
@@ -94,7 +90,7 @@ async fn asked(
     new.config = group.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     let limits = AdminOptions::new().request_timeout(Some(PATIENCE)).operation_timeout(Some(PATIENCE));
     let limits = limits.validate_only(what == Create::Nothing);
-    match admin.create_topics([&new], &limits).await?.into_iter().next() {
+    match admin.client().await?.create_topics([&new], &limits).await?.into_iter().next() {
         Some(Err((_, code))) => Err(KafkaError::AdminOp(code)),
         Some(Ok(_)) | None => Ok(()),
     }

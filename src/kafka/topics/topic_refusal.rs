@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::{Client, ClientContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use tokio::task::spawn_blocking;
 
+use super::administrator::Administrator;
 use super::topic_creation::TopicGroup;
-use crate::kafka::connection_failures::ConnectionFailures;
 
 /// Returns whether brokers confuse two names: in the names of their metrics a dot becomes an underscore.
 fn collides(one: &str, other: &str) -> bool {
@@ -37,7 +37,7 @@ pub(in crate::kafka) fn collision(other: &str) -> String {
 
 /// Returns the reason of a refusal, as far as another request shows it; otherwise the code's text.
 pub(in crate::kafka) async fn reason(
-    admin: AdminClient<ConnectionFailures>,
+    admin: Administrator,
     group: &TopicGroup,
     topic: &str,
     error: &KafkaError,
@@ -46,7 +46,7 @@ pub(in crate::kafka) async fn reason(
     let found = match error {
         KafkaError::AdminOp(Code::InvalidTopic) => {
             let (admin, topic) = (Arc::new(admin), topic.to_owned());
-            let asking = move || colliding_topic(admin.inner(), &topic, patience);
+            let asking = move || colliding_topic(admin.blocking_client().ok()?.inner(), &topic, patience);
             spawn_blocking(asking).await.ok().flatten().map(|other| collision(&other))
         }
         KafkaError::AdminOp(Code::InvalidPartitions) => {
@@ -55,6 +55,7 @@ pub(in crate::kafka) async fn reason(
         KafkaError::AdminOp(Code::InvalidReplicationFactor) => {
             Some(format!("replication.factor={}: {error}", group.replication_factor))
         }
+        KafkaError::AdminOp(Code::Authentication | Code::OperationTimedOut) => admin.last_failure(),
         KafkaError::AdminOp(Code::InvalidConfig) => refused_settings(&admin, group, topic, patience).await,
         _ => None,
     };
@@ -63,7 +64,7 @@ pub(in crate::kafka) async fn reason(
 
 /// Returns the settings of a group that brokers refuse, each requested alone. Nothing is created.
 async fn refused_settings(
-    admin: &AdminClient<ConnectionFailures>,
+    admin: &Administrator,
     group: &TopicGroup,
     topic: &str,
     patience: Duration,
@@ -74,7 +75,7 @@ async fn refused_settings(
     for (name, value) in &group.settings {
         let replication = TopicReplication::Fixed(group.replication_factor);
         let new = NewTopic::new(topic, group.partitions, replication).set(name, value);
-        let answer = admin.create_topics([&new], &limits).await.ok()?;
+        let answer = admin.client().await.ok()?.create_topics([&new], &limits).await.ok()?;
         if let Some(Err((_, Code::InvalidConfig))) = answer.first() {
             refused.push(format!("topic.creation.{}.{name}={value}", group.name));
         }

@@ -1,4 +1,4 @@
-//! The headers of a Kafka record whose names are any bytes. `rdkafka` panics at a name that is not UTF-8.
+//! The headers of a record. `rdkafka` panics at a name that is not UTF-8.
 
 use std::ffi::CStr;
 use std::ptr;

@@ -1,0 +1,4 @@
+//! Calls of librdkafka that `rdkafka` does not offer.
+
+pub mod headers;
+pub mod login;
