@@ -10,7 +10,7 @@ use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres::{self, postgres18};
 use crate::support::relay::{Config, Relay, with};
-use crate::support::wait::DEADLINE;
+use crate::support::wait::{DEADLINE, eventually};
 
 /// One role for each method; the rest, such as the tests' own sessions, is trusted.
 const HBA: [&str; 7] = [
@@ -66,6 +66,50 @@ fn every_login_method_lets_events_through() {
             assert_eq!(relay.stop(), 0, "{user} {settings:?}");
         }
     }
+}
+
+/// A certificate is there before its key: until then, connections have the last pair.
+#[test]
+fn a_client_certificate_that_is_replaced_is_used_by_the_next_connection() {
+    let authority = Authority::new("ours");
+    let server = start(18, &authority);
+    let db = Outbox::create(&server);
+    db.execute(ROLES);
+    let root_cert = file(&server, "root.pem", &authority.pem());
+    let (cert, key) = client_files(&server, &authority.issue("by_cert"));
+    let mut relay = Relay::start(&with(
+        login(&db, "by_cert"),
+        &[
+            ("database.sslmode", "verify-full"),
+            ("database.sslrootcert", &root_cert),
+            ("database.sslcert", &cert),
+            ("database.sslkey", &key),
+        ],
+    ));
+    db.wait_until_streaming();
+    let serial = || {
+        let rows = db.query(
+            "SELECT client_serial::text FROM pg_stat_ssl JOIN pg_stat_replication USING (pid)
+             JOIN pg_replication_slots ON active_pid = pid WHERE slot_name = $1",
+            &[&db.name()],
+        );
+        rows.first().and_then(|row| row.get::<_, Option<String>>(0))
+    };
+    let first = serial().expect("a certificate");
+    let next = authority.issue("by_cert");
+    file(&server, "client.pem", &next.chain_pem);
+    db.end_the_stream();
+    relay.wait_for_stderr("certificate files have changed and cannot be used");
+    db.wait_until_streaming();
+    assert_eq!(serial(), Some(first.clone()));
+    file(&server, "client.key", next.key_pem.expose());
+    db.end_the_stream();
+    relay.wait_for_stderr("certificate files have changed; new connections use them");
+    eventually(DEADLINE, "the new certificate", || serial().is_some_and(|serial| serial != first));
+    db.insert(&[Event::new("rotated", "o-1", "OrderCreated", "{}")]);
+    kafka().read(&db.topic("rotated"), 1);
+    assert!(relay.is_running(), "0 restarts: {}", relay.stderr());
+    assert_eq!(relay.stop(), 0);
 }
 
 #[test]

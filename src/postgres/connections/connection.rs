@@ -270,7 +270,7 @@ impl Connection {
     }
 }
 
-/// The TLS files, read once.
+/// The TLS files, which are read again for a connection after they have changed.
 #[derive(Clone)]
 pub struct TlsSetup(pub(in crate::postgres) Tls);
 

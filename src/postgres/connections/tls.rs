@@ -2,7 +2,10 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use openssl::hash::MessageDigest;
 use openssl::nid::Nid;
@@ -10,14 +13,31 @@ use openssl::pkey::{PKey, Private};
 use openssl::ssl::{Ssl, SslConnector, SslMethod, SslRef, SslVerifyMode};
 use postgres_openssl::MakeTlsConnector;
 
+use crate::error::chain;
 use crate::postgres::{Error, SslMode, TlsOptions};
 use crate::secret::Secret;
 
-/// TLS towards PostgreSQL, set up once and used by both connections.
+/// TLS towards PostgreSQL, used by both connections. Clones share the files, which are read again when they have changed.
 #[derive(Clone)]
-pub(in crate::postgres) struct Tls {
+pub(in crate::postgres) struct Tls(Arc<Shared>);
+
+struct Shared {
+    options: TlsOptions,
+    last: Mutex<Loaded>,
+}
+
+/// Certificates and keys, as they were read last.
+struct Loaded {
     connector: SslConnector,
-    verify_hostname: bool,
+    versions: Vec<Option<Version>>,
+}
+
+/// State of a file that another program may replace.
+#[derive(Debug, PartialEq, Eq)]
+struct Version {
+    modified: Option<SystemTime>,
+    length: u64,
+    inode: u64,
 }
 
 impl Tls {
@@ -26,6 +46,61 @@ impl Tls {
     /// # Errors
     /// When a file cannot be read or used.
     pub(in crate::postgres) fn new(options: &TlsOptions) -> Result<Self, Error> {
+        let last = Mutex::new(Loaded::read(options)?);
+        Ok(Self(Arc::new(Shared { options: options.clone(), last })))
+    }
+
+    /// Returns the connector of the SQL connection.
+    pub(super) fn make_connect(&self) -> MakeTlsConnector {
+        let mut make = MakeTlsConnector::new(self.0.connector());
+        let verify_hostname = self.0.verifies_hostname();
+        make.set_callback(move |config, _| {
+            config.set_verify_hostname(verify_hostname);
+            Ok(())
+        });
+        make
+    }
+
+    /// Returns a session towards `host` for the replication connection.
+    pub(in crate::postgres) fn session(&self, host: &str) -> io::Result<Ssl> {
+        let config = self.0.connector().configure()?.verify_hostname(self.0.verifies_hostname());
+        Ok(config.into_ssl(host)?)
+    }
+}
+
+impl Shared {
+    /// Returns the connector for a new connection.
+    fn connector(&self) -> SslConnector {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if versions(&self.options) != last.versions {
+            match Loaded::read(&self.options) {
+                Ok(loaded) => {
+                    tracing::info!(
+                        component = "postgres",
+                        "certificate files have changed; new connections use them"
+                    );
+                    *last = loaded;
+                }
+                // A certificate may be there before its key.
+                Err(error) => tracing::warn!(
+                    component = "postgres",
+                    error = chain(&error),
+                    "certificate files have changed and cannot be used; the last ones still are"
+                ),
+            }
+        }
+        last.connector.clone()
+    }
+
+    fn verifies_hostname(&self) -> bool {
+        self.options.mode == SslMode::VerifyFull
+    }
+}
+
+impl Loaded {
+    fn read(options: &TlsOptions) -> Result<Self, Error> {
+        // Before the files are read: a change in between is found at the next connection.
+        let versions = versions(options);
         let mut builder = SslConnector::builder(SslMethod::tls()).map_err(|source| Error::TlsHandshake {
             address: "any server".to_owned(),
             source: source.into(),
@@ -49,25 +124,17 @@ impl Tls {
                 .set_private_key(&key)
                 .map_err(|source| unusable("database.sslkey", path, source.into()))?;
         }
-        Ok(Self { connector: builder.build(), verify_hostname: options.mode == SslMode::VerifyFull })
+        Ok(Self { connector: builder.build(), versions })
     }
+}
 
-    /// Returns the connector of the SQL connection.
-    pub(super) fn make_connect(&self) -> MakeTlsConnector {
-        let mut make = MakeTlsConnector::new(self.connector.clone());
-        let verify_hostname = self.verify_hostname;
-        make.set_callback(move |config, _| {
-            config.set_verify_hostname(verify_hostname);
-            Ok(())
-        });
-        make
-    }
-
-    /// Returns a session towards `host` for the replication connection.
-    pub(in crate::postgres) fn session(&self, host: &str) -> io::Result<Ssl> {
-        let config = self.connector.configure()?.verify_hostname(self.verify_hostname);
-        Ok(config.into_ssl(host)?)
-    }
+fn versions(options: &TlsOptions) -> Vec<Option<Version>> {
+    let version = |path: &PathBuf| {
+        let metadata = fs::metadata(path).ok()?;
+        Some(Version { modified: metadata.modified().ok(), length: metadata.len(), inode: metadata.ino() })
+    };
+    let files = [&options.root_cert, &options.cert, &options.key];
+    files.into_iter().flatten().map(version).collect()
 }
 
 /// Returns whether the certificate is verified. `require` does so only when an authority is named, as libpq
