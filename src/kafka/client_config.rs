@@ -2,6 +2,7 @@
 
 use rdkafka::ClientConfig;
 
+use super::login::Login;
 use super::options::Options;
 use super::{token_callback, tool_lines};
 
@@ -43,6 +44,10 @@ pub(super) fn client_config(options: &Options) -> ClientConfig {
         config.set(key, value);
     }
     for (key, value) in &options.properties {
+        config.set(key, value.expose());
+    }
+    // What its files have now.
+    for (key, value) in options.login.iter().flat_map(Login::properties) {
         config.set(key, value.expose());
     }
     for (key, value) in GUARANTEES {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::login::{Login, Property, is_of_login};
 use super::topics::topic_creation::TopicCreation;
 use crate::credentials::{ClientCredentials, Identity, Source, Tokens};
 use crate::key_store::{self, Form, KeyStore};
@@ -22,6 +23,8 @@ pub struct Options {
     pub key_store: Option<KeyStore>,
     /// Source of SASL OAUTHBEARER's tokens, unless librdkafka requests them from an identity provider itself.
     pub tokens: Option<Tokens>,
+    /// The login, if files have a part of it. `open_stores` sets what it begins with.
+    pub login: Option<Login>,
     /// Longest wait of a start for the first broker to respond (`outboxd.connect.timeout.ms`, 5 s).
     pub connect_timeout: Duration,
     /// `topic.creation.*`: settings of missing topics; without it the brokers create them.
@@ -46,7 +49,26 @@ impl Options {
                 Form::Pkcs12 => self.add("ssl.keystore.location", store.path),
             }
         }
+        if let Some(login) = &self.login {
+            login.begin(self.login_properties());
+        }
         Ok(())
+    }
+
+    /// Returns how often the login has changed since the start.
+    pub(super) fn login_changes(&self) -> u64 {
+        self.login.as_ref().map_or(0, Login::changes)
+    }
+
+    /// Returns the properties of the login.
+    pub(crate) fn login_properties(&self) -> Vec<Property> {
+        self.properties.iter().filter(|(name, _)| is_of_login(name)).cloned().collect()
+    }
+
+    /// Returns whether the login has certificates, keys or authorities in files.
+    pub(crate) fn names_login_files(&self) -> bool {
+        let is_file = |(name, _): &Property| is_of_login(name) && name.ends_with(".location");
+        self.trust_store.is_some() || self.key_store.is_some() || self.properties.iter().any(is_file)
     }
 
     /// Returns a source of the tokens that the clients log in with, if outboxd can request them and another server may see them. This

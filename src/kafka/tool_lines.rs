@@ -105,6 +105,7 @@ mod tests {
             tokens: None,
             trust_store: None,
             key_store: None,
+            login: None,
             connect_timeout: Duration::from_secs(5),
             topic_creation: None,
         }

@@ -269,6 +269,7 @@ fn a_state_that_is_removed_is_gone() {
         topic_creation: None,
         trust_store: None,
         key_store: None,
+        login: None,
     };
     let topic = StateTopic::new(&options, &format!("__outboxd-state.{}", db.name()));
     let (key, stop) = (db.name().as_bytes(), CancellationToken::new());

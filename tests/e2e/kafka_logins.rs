@@ -146,7 +146,17 @@ fn stores_that_java_has_written_let_events_through() {
     let client = locked.key("client.jks");
     let both =
         [("producer.ssl.keystore.location", client.as_str()), ("producer.ssl.keystore.password", PASSWORD)];
-    locked.let_in("both", Door::MutualTls, &[&trust[..], &both].concat());
+    let mutual = [&trust[..], &both].concat();
+    locked.let_in("both", Door::MutualTls, &mutual);
+    let config = serde_json::to_string(&locked.config(Door::MutualTls, "127.0.0.1", &mutual)).unwrap();
+    let config = locked.keys.replace("config.json", &config);
+    let topic = locked.db.topic("both");
+    for command in
+        [&["tail", "--topic", &topic, "--since", "1h", "-n", "1"][..], &["dlq", "ls", "--from", &topic]]
+    {
+        let mut shown = Relay::command(&[command, &["-c", &config]].concat());
+        assert_eq!(shown.wait_for_exit(DEADLINE), 0, "{command:?}: {}{}", shown.stdout(), shown.stderr());
+    }
     let old = locked.import("JKS", "old.jks");
     for option in ["producer.ssl.truststore.location", "producer.ssl.keystore.location"] {
         let mut relay = Relay::start(&locked.config(Door::Tls, "127.0.0.1", &[tls, (option, &old)]));

@@ -59,6 +59,7 @@ mod init_tables;
 mod injection;
 mod json_schemas;
 mod kafka_logins;
+mod kafka_rotation;
 mod kafka_tokens;
 mod least_privilege;
 mod logins;

@@ -18,6 +18,9 @@ pub(crate) const USER: &str = "relay";
 /// output may have.
 pub(crate) const PASSWORD: &str = "p=a canarysaslpassword";
 
+/// Time after which the shared broker wants a password again, on `Door::Sasl` with SCRAM-SHA-512.
+const REAUTH_MS: u32 = 5000;
+
 static SECURE: LazyLock<Secure> = LazyLock::new(Secure::start);
 
 /// Returns the broker with locks that the tests of this process share.
@@ -79,6 +82,7 @@ impl Secure {
             "listener.name.signed.oauthbearer.sasl.server.callback.handler.class=\
              org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler\n\
              listener.name.signed.oauthbearer.connections.max.reauth.ms=3600000\n\
+             listener.name.sasl.scram-sha-512.connections.max.reauth.ms={REAUTH_MS}\n\
              sasl.oauthbearer.jwks.endpoint.url={url}\n\
              sasl.oauthbearer.expected.audience={AUDIENCE}\n"
         );
@@ -86,7 +90,7 @@ impl Secure {
         let allowed = format!("-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}");
         let allowed: &'static str = Box::leak(allowed.into_boxed_str());
         let broker = SecureKafka::launch(&authority, PASSWORD, &lines, Box::leak(Box::new([allowed])));
-        broker.add_scram(PASSWORD);
+        broker.set_scram(USER, PASSWORD);
         Self { broker, authority, keys }
     }
 }
@@ -156,8 +160,8 @@ impl SecureKafka {
         format!("{host}:{port}")
     }
 
-    /// Adds one mechanism at a time: two for one user are refused.
-    fn add_scram(&self, password: &str) {
+    /// Sets the password of a user, one mechanism at a time: two for one user are refused.
+    pub(crate) fn set_scram(&self, user: &str, password: &str) {
         for mechanism in ["SCRAM-SHA-256", "SCRAM-SHA-512"] {
             let mut command = java(&tools_home());
             command.args([
@@ -166,7 +170,7 @@ impl SecureKafka {
                 &self.kafka.bootstrap(),
                 "--alter",
             ]);
-            command.args(["--entity-type", "users", "--entity-name", USER]);
+            command.args(["--entity-type", "users", "--entity-name", user]);
             command.args(["--add-config", &format!("{mechanism}=[password={password}]")]);
             run("kafka.admin.ConfigCommand", &mut command);
         }

@@ -8,7 +8,7 @@ use crate::connect::option::closest;
 use crate::kafka::Options;
 use crate::secret::Secret;
 
-use super::{bootstrap, credentials, topic_creation};
+use super::{bootstrap, credentials, login, topic_creation};
 use crate::config::error::Problem;
 use crate::config::known::{check, keys};
 use crate::config::read::Reader;
@@ -92,6 +92,13 @@ type Properties = BTreeMap<String, Secret>;
 
 /// Reads the options.
 pub(in crate::config) fn options(reader: &mut Reader<'_>, connect_timeout: Duration) -> Options {
+    let mut options = read_options(reader, connect_timeout);
+    options.login = login::of_files(reader, &options);
+    options
+}
+
+/// Reads the options, without the source from which the login can be read again.
+pub(super) fn read_options(reader: &mut Reader<'_>, connect_timeout: Duration) -> Options {
     let reason = "the Kafka brokers to send to";
     let bootstrap_servers = reader.required("bootstrap.servers", reason, "localhost:9092");
     let mut properties = Properties::new();
@@ -124,6 +131,7 @@ pub(in crate::config) fn options(reader: &mut Reader<'_>, connect_timeout: Durat
         trust_store,
         key_store,
         tokens,
+        login: None,
         connect_timeout,
         topic_creation,
     }

@@ -11,6 +11,12 @@ use crate::credentials::Reread;
 /// Replacement for a value that must not be shown.
 pub(in crate::config) const MASK: &str = "********";
 
+/// Beginnings of Kafka's keys.
+const OF_KAFKA: [&str; 4] = ["bootstrap.servers", "outboxd.kafka.", "producer.", "rdkafka."];
+
+/// Beginnings of the keys of Kafka's login, whose files are read again while outboxd runs.
+const LOGIN_OF_KAFKA: [&str; 4] = ["producer.sasl.", "producer.ssl.", "rdkafka.sasl.", "rdkafka.ssl."];
+
 /// Credentials that are asked for at each connection: of PostgreSQL, and of schema registries.
 const READ_AGAIN: [&str; 4] =
     ["database.password", "basic.auth.user.info", "bearer.auth.token", "apicurio.auth.password"];
@@ -115,11 +121,41 @@ impl Settings {
         at_start.filter_map(|key| Some((shown_key(key), self.reread(key)?)))
     }
 
-    /// Returns whether the value is a credential that is asked for at each connection.
+    /// Returns the settings of Kafka's clients.
+    pub(in crate::config) fn of_kafka(&self) -> Self {
+        let is_of_kafka = |key: &String| OF_KAFKA.iter().any(|prefix| key.starts_with(prefix));
+        let entries = self.entries.iter().filter(|(key, _)| is_of_kafka(key));
+        let origins = self.origins.iter().filter(|(key, _)| is_of_kafka(key));
+        Self {
+            entries: entries.map(|(key, setting)| (key.clone(), setting.clone())).collect(),
+            origins: origins.map(|(key, origin)| (key.clone(), origin.clone())).collect(),
+        }
+    }
+
+    /// Returns whether a part of Kafka's login comes from a file.
+    pub(in crate::config) fn has_login_of_files(&self) -> bool {
+        self.origins.keys().any(|key| is_login_of_kafka(key))
+    }
+
+    /// Returns the same settings, with what their files have now.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(in crate::config) fn read_again(&self) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let mut settings = self.clone();
+        for (key, origin) in &self.origins {
+            if let Some(setting) = settings.entries.get_mut(key) {
+                origin.reread()?.expose().clone_into(&mut setting.value);
+            }
+        }
+        Ok(settings)
+    }
+
+    /// Returns whether the value is a credential that is read again while outboxd runs.
     fn is_read_again(&self, key: &str) -> bool {
         let is_login = READ_AGAIN.iter().any(|name| key == *name || key.ends_with(&format!(".{name}")));
         let is_address = key.ends_with("registry.url");
-        is_login || is_address && self.value(key).is_some_and(holds_user)
+        is_login || is_login_of_kafka(key) || is_address && self.value(key).is_some_and(holds_user)
     }
 
     /// Sets a key whose value comes from a file.
@@ -162,6 +198,10 @@ impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter().map(|(key, setting)| (shown_key(key), setting))).finish()
     }
+}
+
+fn is_login_of_kafka(key: &str) -> bool {
+    LOGIN_OF_KAFKA.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Returns a key without the salt that `column.mask.hash.*` contains.
@@ -260,7 +300,9 @@ mod tests {
             ("database.hostname", "db"),
             ("database.password", "p"),
             ("key.converter.schema.registry.url", "http://registry"),
+            ("producer.client.id", "orders"),
             ("producer.sasl.jaas.config", "x"),
+            ("producer.ssl.keystore.password", "p"),
             ("value.converter.basic.auth.user.info", "u:p"),
             ("value.converter.schema.registry.url", "http://u:p@registry"),
         ] {
@@ -269,10 +311,7 @@ mod tests {
             settings.insert_file_value(key.to_owned(), setting(key, value), origin);
         }
         let keys: Vec<_> = settings.of_files().map(|(key, _)| key).collect();
-        assert_eq!(
-            keys,
-            ["database.hostname", "key.converter.schema.registry.url", "producer.sasl.jaas.config"]
-        );
+        assert_eq!(keys, ["database.hostname", "key.converter.schema.registry.url", "producer.client.id"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig};
+use rdkafka_gaps::login::set_password;
 use tokio_util::sync::CancellationToken;
 
 use super::clients::{Clients, TransactionSettings};
@@ -14,6 +15,7 @@ use super::rejection::Rejection;
 use crate::ack::Ticket;
 use crate::connect::record::ProducerRecord;
 use crate::kafka::error::Error;
+use crate::kafka::login::Login;
 use crate::kafka::options::Options;
 use crate::kafka::topics::topic_probe::TopicProbe;
 use crate::kafka::transactional::open_transactions::OpenTransactions;
@@ -116,6 +118,19 @@ impl Producer {
     fn replace_refused_token(&self, trouble: Option<&str>) {
         if let (Some(tokens), true) = (&self.options.tokens, trouble.is_some_and(refuses_login)) {
             tokens.refuse();
+        }
+    }
+
+    /// Sets the password of a login for connections that its clients open from now on.
+    pub(crate) fn use_password(&self, login: &Login) {
+        let (Some(user), Some(password)) = (login.get("sasl.username"), login.get("sasl.password")) else {
+            return;
+        };
+        let clients = self.clients();
+        for producer in [Some(&clients.prompt), clients.bulk.as_ref()].into_iter().flatten() {
+            if let Err(error) = set_password(producer.client(), user.expose(), password.expose()) {
+                tracing::warn!(component = "kafka", %error, "the changed password of Kafka");
+            }
         }
     }
 

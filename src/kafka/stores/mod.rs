@@ -6,3 +6,4 @@ pub(super) mod offset_topic;
 pub(super) mod position_topic;
 pub(super) mod signal_topic;
 pub(super) mod state_topic;
+mod value_producer;

@@ -2,21 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use rdkafka::client::OAuthToken;
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::KafkaError;
-use rdkafka::producer::{BaseRecord, DeliveryResult, NoCustomPartitioner, ProducerContext};
-use rdkafka::{ClientContext, Message as _, Offset, TopicPartitionList};
-use tokio::sync::oneshot;
+use rdkafka::{Message as _, Offset, TopicPartitionList};
 use tokio::time::timeout;
 
+use super::value_producer::ValueProducer;
 use crate::kafka::client_config::client_config;
 use crate::kafka::connection_failures::ConnectionFailures;
 use crate::kafka::consume::reader::{Reader, consumer};
 use crate::kafka::error::Error;
 use crate::kafka::options::Options;
-use crate::kafka::produce::polled_producer::PolledProducer;
-use crate::kafka::token_callback;
 
 /// Asked for by the interface; nothing is assigned or committed through a group.
 const GROUP_ID: &str = "outboxd";
@@ -26,7 +22,7 @@ const GROUP_ID: &str = "outboxd";
 pub(crate) struct OffsetTopic {
     options: Options,
     name: String,
-    producer: PolledProducer<Reports>,
+    producer: ValueProducer,
 }
 
 /// Value of a key in the topic.
@@ -45,10 +41,12 @@ impl OffsetTopic {
     /// # Errors
     /// When librdkafka refuses a setting.
     pub(crate) fn new(options: &Options, name: &str, patience: Duration) -> Result<Self, Error> {
-        let mut config = client_config(options);
-        config.set("message.timeout.ms", patience.as_millis().max(1).to_string());
-        config.set("enable.gapless.guarantee", "false").set("linger.ms", "0");
-        let producer = config.create_with_context(Reports).map_err(Error::settings)?;
+        let settings = vec![
+            ("message.timeout.ms", patience.as_millis().max(1).to_string()),
+            ("enable.gapless.guarantee", "false".to_owned()),
+            ("linger.ms", "0".to_owned()),
+        ];
+        let producer = ValueProducer::new(options, settings, None)?;
         Ok(Self { options: options.clone(), name: name.to_owned(), producer })
     }
 
@@ -99,9 +97,8 @@ impl OffsetTopic {
     /// # Errors
     /// When it is not acknowledged in time.
     pub(crate) async fn write(&self, key: &[u8], value: &str, patience: Duration) -> Result<(), Error> {
-        let (report, sent) = oneshot::channel();
-        let record = BaseRecord::with_opaque_to(&self.name, Box::new(report)).key(key).payload(value);
-        self.producer.send(record).map_err(|(error, _)| self.unwritten(&error))?;
+        let sent = self.producer.send(&self.name, None, key, value.as_bytes());
+        let sent = sent.map_err(|error| self.unwritten(&error))?;
         // librdkafka has its own timeout; the rest is for its report.
         match timeout(patience.saturating_mul(2), sent).await {
             Ok(Ok(None)) => Ok(()),
@@ -140,27 +137,6 @@ impl OffsetTopic {
 
     fn unwritten(&self, reason: &dyn std::fmt::Display) -> Error {
         Error::OffsetTopic { doing: "written", topic: self.name.clone(), reason: reason.to_string() }
-    }
-}
-
-/// Passes each delivery report to its waiting caller.
-struct Reports;
-
-impl ClientContext for Reports {
-    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
-
-    fn generate_oauth_token(&self, property: Option<&str>) -> Result<OAuthToken, Box<dyn std::error::Error>> {
-        token_callback::token(property)
-    }
-}
-
-impl ProducerContext<NoCustomPartitioner> for Reports {
-    type DeliveryOpaque = Box<oneshot::Sender<Option<KafkaError>>>;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, report: Self::DeliveryOpaque) {
-        let error = result.as_ref().err().map(|(error, _)| error.clone());
-        // The receiver is dropped after the timeout.
-        report.send(error).ok();
     }
 }
 

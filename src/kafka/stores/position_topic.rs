@@ -2,23 +2,18 @@
 
 use std::time::Duration;
 
-use rdkafka::ClientContext;
-use rdkafka::client::OAuthToken;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
-use rdkafka::producer::{BaseRecord, DeliveryResult, NoCustomPartitioner, ProducerContext};
-use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::compacted_topic::{CompactedTopic, PARTITION, is_forbidden, reason};
-use crate::kafka::client_config::client_config;
+use super::value_producer::{Report, ValueProducer};
 use crate::kafka::consume::reader::{LATE, Reader, code};
 use crate::kafka::error::{Error, TopicFault};
 use crate::kafka::options::Options;
 use crate::kafka::produce::delivery::Deliveries;
-use crate::kafka::produce::polled_producer::PolledProducer;
 use crate::kafka::time::Time;
-use crate::kafka::token_callback;
 
 /// Time for which librdkafka tries to write a position. A later one is newer.
 const WRITE_TIMEOUT_MS: &str = "30000";
@@ -55,7 +50,7 @@ const ISOLATION: &str = "read_uncommitted";
 /// nothing is written before its commit; a position must neither stop nor wait for an event.
 pub(crate) struct PositionTopic {
     topic: CompactedTopic,
-    producer: PolledProducer<Reports>,
+    producer: ValueProducer,
 }
 
 /// Contents of the topic for a key.
@@ -69,7 +64,7 @@ pub(crate) enum Read {
 
 /// Handle for the outcome of a position that was sent.
 #[derive(Debug)]
-pub(crate) struct Receipt(oneshot::Receiver<Option<KafkaError>>);
+pub(crate) struct Receipt(Report);
 
 impl PositionTopic {
     /// Creates the producer. `wake` is notified of each answer.
@@ -77,11 +72,8 @@ impl PositionTopic {
     /// # Errors
     /// When librdkafka refuses a setting.
     pub(crate) fn new(options: &Options, name: &str, wake: Deliveries) -> Result<Self, Error> {
-        let mut config = client_config(options);
-        for (key, value) in SETTINGS {
-            config.set(key, value);
-        }
-        let producer = config.create_with_context(Reports { wake }).map_err(Error::settings)?;
+        let settings = SETTINGS.map(|(key, value)| (key, value.to_owned()));
+        let producer = ValueProducer::new(options, settings.into(), Some(wake))?;
         Ok(Self { topic: CompactedTopic::new(options, name), producer })
     }
 
@@ -132,10 +124,8 @@ impl PositionTopic {
     /// # Errors
     /// When it can never be sent.
     pub(crate) fn send(&self, key: &[u8], value: &[u8]) -> Result<Receipt, Error> {
-        let (report, receipt) = oneshot::channel();
-        let record = BaseRecord::with_opaque_to(self.name(), Box::new(report)).partition(PARTITION);
-        let sent = self.producer.send(record.key(key).payload(value));
-        sent.map(|()| Receipt(receipt)).map_err(|(error, _)| self.failed(WRITTEN, &error))
+        let sent = self.producer.send(self.name(), Some(PARTITION), key, value);
+        sent.map(Receipt).map_err(|error| self.failed(WRITTEN, &error))
     }
 
     /// Returns the outcome of a write as soon as it is known.
@@ -197,30 +187,6 @@ pub(in crate::kafka) fn position_topic_error(topic: &str, doing: &'static str, e
         TopicFault::Passing
     };
     Error::PositionTopic { doing, topic: topic.to_owned(), reason: reason(error), fault }
-}
-
-/// Passes each delivery report to its waiting caller.
-struct Reports {
-    wake: Deliveries,
-}
-
-impl ClientContext for Reports {
-    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
-
-    fn generate_oauth_token(&self, property: Option<&str>) -> Result<OAuthToken, Box<dyn std::error::Error>> {
-        token_callback::token(property)
-    }
-}
-
-impl ProducerContext<NoCustomPartitioner> for Reports {
-    type DeliveryOpaque = Box<oneshot::Sender<Option<KafkaError>>>;
-
-    fn delivery(&self, result: &DeliveryResult<'_>, report: Self::DeliveryOpaque) {
-        let error = result.as_ref().err().map(|(error, _)| error.clone());
-        // The receiver is dropped when the session ends.
-        report.send(error).ok();
-        self.wake.0.arrived.notify_one();
-    }
 }
 
 impl std::fmt::Debug for PositionTopic {

@@ -6,12 +6,15 @@ use std::path::PathBuf;
 use crate::config::ConfigError;
 use crate::error::{Diagnose, Diagnosis, Exit};
 use crate::kafka::{self, TransactionFault};
+use crate::key_store;
 
 /// Reasons why nothing, or nothing more, is done about dead letters.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DlqError {
     #[error(transparent)]
     Config(Box<ConfigError>),
+    #[error(transparent)]
+    KeyStore(#[from] key_store::Error),
     #[error(transparent)]
     Kafka(kafka::Error),
     #[error("no dead-letter topic is configured")]
@@ -64,6 +67,7 @@ impl Diagnose for DlqError {
     fn diagnosis(&self) -> Diagnosis {
         match self {
             Self::Config(error) => error.diagnosis(),
+            Self::KeyStore(error) => error.diagnosis(),
             Self::Kafka(error) => error.diagnosis(),
             Self::NoSource => Diagnosis::config()
                 .with_fix("name it: --from TOPIC, or errors.deadletterqueue.topic.name in the configuration"),

@@ -26,7 +26,8 @@ impl Source {
         sources
             .overrides
             .extend(args.bootstrap_servers.iter().map(|servers| format!("bootstrap.servers={servers}")));
-        let config = KafkaConfig::load(&sources).map_err(|error| DlqError::Config(Box::new(error)))?;
+        let mut config = KafkaConfig::load(&sources).map_err(|error| DlqError::Config(Box::new(error)))?;
+        config.options.open_stores()?;
         let topic = args.from.clone().or(config.dead_letter_topic).ok_or(DlqError::NoSource)?;
         Ok(Self { options: config.options, topic, state_topic: args.state_topic.clone() })
     }

@@ -16,7 +16,7 @@ use error::TailError;
 use filter::Filter;
 
 use super::explain::{may_be_of, renaming, topics_of};
-use crate::cli::run::assemble::assemble;
+use crate::cli::run::assemble::{AssembleError, assemble};
 use crate::cli::run::registries;
 use crate::cli::shell::decoding;
 use crate::cli::shell::decoding::MissingSchema;
@@ -99,7 +99,8 @@ async fn source(args: &TailArgs) -> Result<Source, TailError> {
         sources
             .overrides
             .extend(args.bootstrap_servers.iter().map(|servers| format!("bootstrap.servers={servers}")));
-        let config = KafkaConfig::load(&sources).map_err(|error| TailError::Config(Box::new(error)))?;
+        let mut config = KafkaConfig::load(&sources).map_err(|error| TailError::Config(Box::new(error)))?;
+        config.options.open_stores().map_err(AssembleError::from)?;
         let registries = match named(args)? {
             Some(registries) => registries,
             None if args.config.is_empty() => Registries::default(),

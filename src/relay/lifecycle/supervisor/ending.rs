@@ -1,5 +1,6 @@
 //! The end of a session: confirms what is acknowledged, and waits for the records in flight before another session may begin.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tokio::time::{self, timeout};
@@ -54,7 +55,7 @@ impl Relay {
     }
 
     /// Waits until every record of a session that broke or did not drain in time has been reported, or a stop
-    /// allows it to be repeated. When the slot is lost and not recreated, no session can follow: the wait
+    /// allows it to be repeated, or a changed login, without which the clients may not reach Kafka. When the slot is lost and not recreated, no session can follow: the wait
     /// ends with that error.
     pub(super) async fn settle(
         &self,
@@ -64,7 +65,8 @@ impl Relay {
         target: &TargetReceiver,
     ) -> Option<postgres::Error> {
         loop {
-            match settling.turn(core, target.get() == Target::Stop, Now::read()) {
+            let gives_up = target.get() == Target::Stop || self.login_changed.load(Ordering::Relaxed);
+            match settling.turn(core, gives_up, Now::read()) {
                 Ok(Draining::Wait) => {}
                 Ok(Draining::Purge) => self.parts.producer.purge(),
                 Ok(Draining::Done | Draining::Late) | Err(_) => return None,

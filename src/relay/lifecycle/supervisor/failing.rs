@@ -68,6 +68,18 @@ impl Relay {
         Ok(())
     }
 
+    /// Replaces the producer after a change of the login at Kafka.
+    pub(super) async fn use_changed_login(&self) {
+        if let Err(error) = self.replace_producer().await {
+            // Of a certificate and its key, one may be the last one still.
+            tracing::warn!(
+                component = "kafka",
+                error = chain(&error),
+                "the changed login cannot be used; the last one still is"
+            );
+        }
+    }
+
     pub(super) fn circumstances(
         &self,
         step: Step,

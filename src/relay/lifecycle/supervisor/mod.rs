@@ -7,9 +7,10 @@ mod starting;
 mod stopping;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
 use super::control::{Control, Target, TargetReceiver};
@@ -17,6 +18,7 @@ use super::memory::Memory;
 use super::order::Between;
 use super::retry::{STANDBY_INTERVAL, Step};
 use crate::postgres::{self, TlsSetup};
+use crate::relay::background::kafka_login;
 use crate::relay::background::watcher::SlotWarnings;
 use crate::relay::error::Error;
 use crate::relay::parts::RelayParts;
@@ -41,6 +43,8 @@ pub struct Relay {
     status: Status,
     metrics: Metrics,
     slot_warnings: SlotWarnings,
+    /// True if the next session needs new clients of Kafka.
+    login_changed: AtomicBool,
 }
 
 impl Relay {
@@ -48,7 +52,7 @@ impl Relay {
     #[must_use]
     pub fn new(parts: Arc<RelayParts>, status: Status, metrics: Metrics) -> Self {
         let slot_warnings = SlotWarnings::nothing(parts.relay.guard);
-        Self { parts, status, metrics, slot_warnings }
+        Self { parts, status, metrics, slot_warnings, login_changed: AtomicBool::new(false) }
     }
 
     /// Follows the commands of `control` until it stops, and then drains.
@@ -61,7 +65,8 @@ impl Relay {
             biased;
             // The work.
             outcome = self.run_sessions(control.receiver()) => outcome,
-            // Never ends: it only reports.
+            // Neither ends: they only report and request.
+            () = self.watch_login(control) => Ok(()),
             () = self.parts.file_settings.watch(&self.status) => Ok(()),
         };
         if let Some(poster) = poster {
@@ -69,6 +74,19 @@ impl Relay {
         }
         self.status.enter(Phase::Stopped);
         outcome
+    }
+
+    /// Ends the session when Kafka's login has changed. It never ends.
+    async fn watch_login(&self, control: &Control) {
+        let changed = Notify::new();
+        let request = async {
+            loop {
+                changed.notified().await;
+                self.login_changed.store(true, Ordering::Relaxed);
+                control.set(Target::Restart);
+            }
+        };
+        tokio::join!(kafka_login::watch(&self.parts, &self.status, &changed), request);
     }
 
     async fn run_sessions(&self, mut target: TargetReceiver) -> Result<(), Error> {
@@ -107,6 +125,9 @@ impl Relay {
     ) -> Result<(), Error> {
         loop {
             target.begin();
+            if self.login_changed.swap(false, Ordering::Relaxed) {
+                self.use_changed_login().await;
+            }
             match Between::of(target.get(), memory) {
                 Between::End => return Ok(()),
                 Between::Pause => {
