@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use openssl::pkcs12::Pkcs12;
 use openssl::pkey::PKey;
@@ -20,6 +20,7 @@ use crate::support::wait::{DEADLINE, eventually, let_pass};
 use crate::support::watcher::Watcher;
 use outboxd::internals::throwaway::unused_port;
 
+/// Rotations without `OUTBOXD_ROTATION_SECONDS`, and the least with it.
 const ROTATIONS: usize = 3;
 const CHANGED: &str = "the login at Kafka has changed";
 
@@ -42,8 +43,10 @@ impl Guarded {
         with(with(self.db.config(&self.secure.broker.kafka), &ours), settings)
     }
 
-    /// Rotates under load, and checks that each event is there once.
+    /// Rotates under load, for `OUTBOXD_ROTATION_SECONDS` at least, and checks that each event is there once.
     fn rotate(&self, config: &Config, mut rotation: impl FnMut(usize, &Relay)) {
+        let seconds = std::env::var("OUTBOXD_ROTATION_SECONDS").ok().and_then(|text| text.parse().ok());
+        let (start, least) = (Instant::now(), Duration::from_secs(seconds.unwrap_or(0)));
         let (db, over) = (&self.db, AtomicBool::new(false));
         let mut relay = Relay::start(config);
         db.wait_until_streaming();
@@ -57,7 +60,8 @@ impl Guarded {
                 }
                 sent
             });
-            for number in 1..=ROTATIONS {
+            let goes_on = |number: &usize| *number <= ROTATIONS || start.elapsed() < least;
+            for number in (1..).take_while(goes_on) {
                 rotation(number, &relay);
                 let changes = || relay.stderr().matches(CHANGED).count();
                 eventually(DEADLINE, "the change is noticed", || changes() >= number);
@@ -73,6 +77,8 @@ impl Guarded {
         assert_eq!(relay.stop(), 0, "{said}");
         let records = self.secure.broker.kafka.read(&db.topic("order"), sent);
         let ids: BTreeSet<_> = records.iter().map(|record| record.header("id").to_owned()).collect();
+        let rotations = said.matches(CHANGED).count();
+        println!("{rotations} rotations, {sent} events, {} records, {} ids", records.len(), ids.len());
         assert_eq!((records.len(), ids.len()), (sent, sent), "0 lost, 0 twice: {said}");
     }
 }
