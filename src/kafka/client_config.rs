@@ -1,10 +1,12 @@
 //! The configuration of librdkafka's clients, with the settings that no option may override.
 
 use rdkafka::ClientConfig;
+use rdkafka::producer::BaseProducer;
 
-use super::login::Login;
+use super::login::{Login, Property};
 use super::options::Options;
 use super::{token_callback, tool_lines};
+use crate::error::chain;
 
 /// Settings that the guarantees depend on; the configuration cannot override them.
 const GUARANTEES: [(&str, &str); 8] = [
@@ -38,6 +40,23 @@ const DEFAULTS: [(&str, &str); 7] = [
 
 /// Returns the configuration of librdkafka.
 pub(super) fn client_config(options: &Options) -> ClientConfig {
+    let login = options.login.as_ref().map(Login::properties);
+    client_config_with(options, &login.unwrap_or_default())
+}
+
+/// Reads the login's files again, and returns whether they have changed. New clients have what they have. Blocks.
+///
+/// # Errors
+/// When a file cannot be read, or librdkafka cannot use it; the last login remains.
+pub(crate) fn refresh_login(options: &Options) -> Result<bool, String> {
+    let Some(login) = &options.login else { return Ok(false) };
+    // It opens connections in the background, and ends at once.
+    let test =
+        |properties: &[Property]| client_config_with(options, properties).create().map(|_: BaseProducer| ());
+    login.refresh(test).map_err(|error| chain(&*error))
+}
+
+fn client_config_with(options: &Options, login: &[Property]) -> ClientConfig {
     tool_lines::remember(options);
     let mut config = ClientConfig::new();
     for (key, value) in DEFAULTS {
@@ -46,8 +65,7 @@ pub(super) fn client_config(options: &Options) -> ClientConfig {
     for (key, value) in &options.properties {
         config.set(key, value.expose());
     }
-    // What its files have now.
-    for (key, value) in options.login.iter().flat_map(Login::properties) {
+    for (key, value) in login {
         config.set(key, value.expose());
     }
     for (key, value) in GUARANTEES {

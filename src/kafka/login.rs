@@ -1,7 +1,8 @@
 //! The properties with which clients log in. The files that they come from may change while outboxd runs.
 
-use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, io};
 
 use sha2::{Digest as _, Sha256};
 
@@ -39,6 +40,9 @@ struct Last {
 
 type Hash = [u8; 32];
 
+/// Reason why a login cannot be read or used.
+pub(super) type ReadError = Box<dyn std::error::Error + Send + Sync>;
+
 impl Login {
     /// Makes a login that is not read yet.
     pub(crate) fn new(source: Arc<dyn LoginSource>) -> Self {
@@ -47,7 +51,8 @@ impl Login {
 
     /// Sets what was read at the start.
     pub(super) fn begin(&self, properties: Vec<Property>) {
-        *self.last() = Last { hash: hash(&properties), properties, changes: 0 };
+        // A file that cannot be read is a change once it can.
+        *self.last() = Last { hash: hash(&properties).unwrap_or_default(), properties, changes: 0 };
     }
 
     /// Returns the properties that were read last.
@@ -61,17 +66,23 @@ impl Login {
         last.properties.iter().find(|(property, _)| property == name).map(|(_, value)| value.clone())
     }
 
-    /// Reads the files again, and returns whether something has changed. Blocks.
+    /// Reads the files again, and returns whether something has changed. `test` decides whether a client can have the properties. Blocks.
     ///
     /// # Errors
-    /// When something cannot be read; the last properties remain.
-    pub(crate) fn refresh(&self) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+    /// When something cannot be read or used; the last properties remain.
+    pub(super) fn refresh<E: Into<ReadError>>(
+        &self,
+        test: impl FnOnce(&[Property]) -> Result<(), E>,
+    ) -> Result<bool, ReadError> {
         let properties = self.0.source.read()?;
-        let hash = hash(&properties);
+        let hash = hash(&properties)?;
+        if hash == self.last().hash {
+            return Ok(false);
+        }
+        test(&properties).map_err(Into::into)?;
         let mut last = self.last();
-        let is_changed = hash != last.hash;
-        *last = Last { properties, hash, changes: last.changes.saturating_add(is_changed.into()) };
-        Ok(is_changed)
+        *last = Last { properties, hash, changes: last.changes.saturating_add(1) };
+        Ok(true)
     }
 
     /// Returns the number of changes since the start.
@@ -89,18 +100,18 @@ pub(super) fn is_of_login(name: &str) -> bool {
     name.starts_with("sasl.") || name.starts_with("ssl.")
 }
 
-fn hash(properties: &[Property]) -> Hash {
+fn hash(properties: &[Property]) -> io::Result<Hash> {
     let mut digest = Sha256::new();
     let mut add = |part: &[u8]| digest.update([Sha256::digest(part).as_slice()].concat());
     for (name, value) in properties {
         add(name.as_bytes());
         add(value.expose().as_bytes());
-        if name.ends_with(".location") {
-            // A folder of authorities, or a file that is being replaced, is like an empty one.
-            add(&std::fs::read(value.expose()).unwrap_or_default());
+        // A folder of authorities is read by librdkafka alone.
+        if name.ends_with(".location") && !Path::new(value.expose()).is_dir() {
+            add(&std::fs::read(value.expose())?);
         }
     }
-    digest.finalize().into()
+    Ok(digest.finalize().into())
 }
 
 #[cfg(test)]
@@ -127,20 +138,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_owned();
         let write = |name: &str, text: &str| std::fs::write(path.join(name), text).unwrap();
+        let remove = |name: &str| std::fs::remove_file(path.join(name)).unwrap();
         write("password", "one");
         write("certificate", "first");
         let files = Arc::new(Files(folder));
         let login = Login::new(Arc::clone(&files) as Arc<dyn LoginSource>);
         login.begin(files.read().unwrap());
-        assert!(!login.refresh().unwrap());
+        let password = || login.get("sasl.password").unwrap().expose().to_owned();
+        let refresh = || login.clone().refresh(|_| Ok::<_, String>(())).ok();
+        assert_eq!(refresh(), Some(false));
         write("certificate", "second");
-        assert!(login.refresh().unwrap());
+        assert_eq!((refresh(), login.changes()), (Some(true), 1));
         write("password", "two");
-        assert!(login.refresh().unwrap());
-        assert!(!login.refresh().unwrap());
-        assert_eq!(login.clone().get("sasl.password"), Some(Secret::new("two")));
-        std::fs::remove_file(path.join("password")).unwrap();
-        assert!(login.refresh().is_err());
-        assert_eq!(login.properties().len(), 2);
+        assert!(login.refresh(|_| Err("of another key")).is_err());
+        assert_eq!((password().as_str(), login.changes()), ("one", 1));
+        assert_eq!((refresh(), login.changes()), (Some(true), 2));
+        assert_eq!((refresh(), password().as_str()), (Some(false), "two"));
+        for name in ["certificate", "password"] {
+            remove(name);
+            assert_eq!((refresh(), password().as_str(), login.changes()), (None, "two", 2), "{name}");
+        }
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod tool_lines;
 mod topics;
 mod transactional;
 
+pub(crate) use client_config::refresh_login;
 pub(crate) use consume::group_offsets::group_offsets;
 pub(crate) use consume::record_reader::{RecordReader, StoredRecord};
 pub(crate) use consume::topic_scan::{ScannedPartition, ScannedRecord, TopicScan};

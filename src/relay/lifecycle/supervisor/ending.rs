@@ -55,7 +55,7 @@ impl Relay {
     }
 
     /// Waits until every record of a session that broke or did not drain in time has been reported, or a stop
-    /// allows it to be repeated, or a changed login, without which the clients may not reach Kafka. When the slot is lost and not recreated, no session can follow: the wait
+    /// allows it to be repeated; so does a changed login, if the clients have lost Kafka without it. When the slot is lost and not recreated, no session can follow: the wait
     /// ends with that error.
     pub(super) async fn settle(
         &self,
@@ -65,7 +65,9 @@ impl Relay {
         target: &TargetReceiver,
     ) -> Option<postgres::Error> {
         loop {
-            let gives_up = target.get() == Target::Stop || self.login_changed.load(Ordering::Relaxed);
+            let is_refused = || self.parts.producer.deliveries().trouble().is_some();
+            let gives_up =
+                target.get() == Target::Stop || self.login_changed.load(Ordering::Relaxed) && is_refused();
             match settling.turn(core, gives_up, Now::read()) {
                 Ok(Draining::Wait) => {}
                 Ok(Draining::Purge) => self.parts.producer.purge(),

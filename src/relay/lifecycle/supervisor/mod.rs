@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::control::{Control, Target, TargetReceiver};
@@ -78,15 +78,11 @@ impl Relay {
 
     /// Ends the session when Kafka's login has changed. It never ends.
     async fn watch_login(&self, control: &Control) {
-        let changed = Notify::new();
-        let request = async {
-            loop {
-                changed.notified().await;
-                self.login_changed.store(true, Ordering::Relaxed);
-                control.set(Target::Restart);
-            }
+        let replace_clients = || {
+            self.login_changed.store(true, Ordering::Relaxed);
+            control.set(Target::Restart);
         };
-        tokio::join!(kafka_login::watch(&self.parts, &self.status, &changed), request);
+        kafka_login::watch(&self.parts, &self.status, replace_clients).await;
     }
 
     async fn run_sessions(&self, mut target: TargetReceiver) -> Result<(), Error> {
