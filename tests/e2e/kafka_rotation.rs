@@ -154,3 +154,36 @@ fn a_key_store_that_changes_is_used() {
     assert!(relay.is_running(), "{}", relay.stderr());
     assert_eq!(relay.stop(), 0);
 }
+
+/// The certificate is there before its key: the last pair is used until they fit together.
+#[test]
+fn a_certificate_and_a_key_that_do_not_fit_are_not_used() {
+    let guarded = Guarded::new();
+    let ours = &guarded.secure.authority;
+    let (first, second) = (ours.issue("relay"), ours.issue("relay"));
+    let trust = guarded.files.replace("ours.pem", &ours.pem());
+    let certificate = guarded.files.replace("client.pem", &first.chain_pem);
+    let key = guarded.files.replace("client.key", first.key_pem.expose());
+    let config = guarded.config(
+        Door::MutualTls,
+        &[
+            ("producer.security.protocol", "SSL"),
+            ("producer.ssl.truststore.location", &trust),
+            ("rdkafka.ssl.certificate.location", &certificate),
+            ("rdkafka.ssl.key.location", &key),
+        ],
+    );
+    let mut relay = Relay::start(&config);
+    guarded.db.wait_until_streaming();
+    guarded.files.replace("client.pem", &second.chain_pem);
+    relay.wait_for_stderr("the login at Kafka cannot be read again; the last one stays");
+    guarded.db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
+    guarded.db.wait_until_confirmed();
+    guarded.files.replace("client.key", second.key_pem.expose());
+    relay.wait_for_stderr(CHANGED);
+    guarded.db.wait_until_streaming();
+    guarded.db.insert(&[Event::new("order", "o-1", "OrderPaid", "{}")]);
+    guarded.db.wait_until_confirmed();
+    assert!(relay.is_running(), "{}", relay.stderr());
+    assert_eq!(relay.stop(), 0);
+}
