@@ -103,13 +103,14 @@ fn rotate(rotating: &Rotating, settings: &[(&str, &str)]) {
     let seconds =
         std::env::var("OUTBOXD_ROTATION_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10);
     let (db, over) = (&rotating.db, AtomicBool::new(false));
-    let mut relay = Relay::start(&rotating.config(settings));
+    // A connection that breaks inside a transaction repeats its sent rows, unless they are looked for.
+    let guarantee = [("outboxd.delivery.guarantee", "tail_dedupe")];
+    let mut relay = Relay::start(&with(rotating.config(settings), &guarantee));
     db.wait_until_streaming();
     let (sent, rotations) = thread::scope(|scope| {
         let load = scope.spawn(|| {
             let mut sent = 0_usize;
             while !over.load(Ordering::Relaxed) {
-                // A transaction each: where a connection breaks inside one, its sent rows are repeated.
                 db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
                 sent += 1;
                 let_pass(Duration::from_millis(2));

@@ -43,7 +43,7 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, role: Role) -
     for row in rows.iter().filter(|row| row.get::<_, i64>(5) < moments.streaming) {
         at_start.insert(row.get(1), row.get::<_, &str>(3) != "d");
     }
-    // Whose delete is not sent: a snapshot that is asked for later does not read it.
+    // Whose delete is not sent: a snapshot that is asked for later, or that follows a gap, does not read it.
     let is_gone = |row: &&tokio_postgres::Row| matches!(row.get::<_, &str>(3), "d" | "t");
     let gone: BTreeSet<i64> = rows.iter().filter(is_gone).map(|row| row.get(1)).collect();
     // Neither does one that follows a gap.
@@ -79,16 +79,14 @@ pub(crate) fn changes(db: &Outbox, draw: &Draw, moments: &Moments, role: Role) -
             _ => Effect::Gone,
         };
         let is_in_gap = role == Role::First && row.get(6);
+        let is_unread =
+            gone_in_gap.contains(&number) || has(Feature::SkippedDeletes) && gone.contains(&number);
         // An event whose row is there can be read, whatever has become of the slot.
         let is_kept = row.get(7);
         let need = match effect {
             // A poller sends what is written before.
             _ if role == Role::Migrated => Need::Record,
-            Effect::Written
-                if is_in_gap && moments.gap_resent && !is_explained && !gone_in_gap.contains(&number) =>
-            {
-                Need::State
-            }
+            Effect::Written if is_in_gap && moments.gap_resent && !is_explained && !is_unread => Need::State,
             Effect::Event if is_in_gap && moments.gap_resent && !is_explained && is_kept => Need::Record,
             _ if is_in_gap => Need::Nothing,
             _ if is_explained => Need::Nothing,
