@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Diagnose, Diagnosis};
+use crate::error::{Diagnose, Diagnosis, Exit};
 
 use super::source::document::DocumentError;
 use super::source::document::yaml::YamlError;
@@ -69,7 +69,12 @@ impl Diagnose for ConfigError {
         let mut fixes: Vec<_> = self.problems().filter_map(Problem::fix).collect();
         fixes.dedup();
         let joined = (!fixes.is_empty()).then(|| fixes.join("\n"));
-        Diagnosis::config().with_optional_fix(joined)
+        // A supervisor does not start a wrong configuration again.
+        let diagnosis = match self.problems().all(Problem::passes) {
+            true => Diagnosis::transient(Exit::Failed),
+            false => Diagnosis::config(),
+        };
+        diagnosis.with_optional_fix(joined)
     }
 }
 
@@ -247,6 +252,11 @@ impl Problem {
 
     pub(super) fn unknown(setting: &Setting, nearest: Option<String>) -> Self {
         Self::UnknownKey { said: setting.into(), nearest }
+    }
+
+    /// Returns whether the same configuration may be read later.
+    const fn passes(&self) -> bool {
+        matches!(self, Self::Placeholder { source: PlaceholderError::Vault(error), .. } if error.passes())
     }
 
     /// Returns the fix, if one is known.

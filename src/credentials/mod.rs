@@ -27,6 +27,7 @@ mod service_file;
 mod source;
 mod token_file;
 mod tokens;
+mod vault;
 mod wiped_json;
 
 pub(crate) use aws::{Environment, IamToken, Role, region_of_kafka, region_of_rds};
@@ -39,3 +40,4 @@ pub use source::Source;
 pub(crate) use source::{Credential, Reread, Target};
 pub(crate) use token_file::TokenFile;
 pub(crate) use tokens::Tokens;
+pub(crate) use vault::{Vault, VaultError};

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 
 use outboxd::internals::secret::Secret;
 use outboxd::internals::throwaway::{Authentication, Options, ThrowawayPostgres, unused_port};
+use serde_json::json;
 
 use crate::support::http::get_until;
 use crate::support::kafka::kafka;
 use crate::support::outbox::{Event, Outbox};
 use crate::support::postgres;
 use crate::support::relay::{Config, Relay, with};
+use crate::support::vault::VaultServer;
 use crate::support::wait::{DEADLINE, eventually, let_pass};
 use crate::support::watcher::Watcher;
 
@@ -95,6 +97,38 @@ fn a_command_whose_password_rotates_loses_nothing() {
         format!("echo 'got it' >&2; printf '{{\"password\":\"%s\",\"expires_in\":900}}' \"$(cat '{path}')\"");
     let command = rotating.script("print", &text);
     rotate(&rotating, &[("outboxd.database.password.command", &command)]);
+}
+
+#[test]
+fn a_secret_of_vault_that_rotates_is_read_again() {
+    let rotating = Rotating::new();
+    let vault = VaultServer::start(json!({ "username": "relay", "password": FIRST }));
+    let variables = vault.variables();
+    let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let mut config = rotating.config(&[("database.password", "${vault:secret/orders/db:password}")]);
+    config.insert("database.user".to_owned(), "${vault:secret/orders/db:username}".into());
+    let mut relay = Relay::start_with(&config, &[], &variables);
+    rotating.db.wait_until_streaming();
+    rotating.db.execute(&format!("ALTER ROLE relay PASSWORD '{SECOND}'"));
+    vault.set(Some(json!({ "username": "relay", "password": SECOND })));
+    rotating.end_all_sessions();
+    rotating.db.insert(&[Event::new("order", "o-1", "OrderCreated", "{}")]);
+    rotating.db.wait_until_confirmed();
+    assert!(relay.is_running(), "0 restarts: {}", relay.stderr());
+    silent(&relay.stderr());
+    assert_eq!(relay.stop(), 0);
+    let (_, said) = rotating.check(&config, &variables);
+    assert!(
+        said.contains("by the password of database.password, which is asked for at each connection"),
+        "{said}"
+    );
+    vault.set(None);
+    let mut relay = Relay::start_with(&config, &[], &variables);
+    assert_eq!(relay.wait_for_exit(DEADLINE), 1, "a supervisor starts it again: {}", relay.stderr());
+    let said = relay.stderr();
+    assert!(said.contains("Vault is sealed") && said.contains("database.password"), "{said}");
+    let (exit, said) = rotating.check(&config, &[]);
+    assert!(exit == 2 && said.contains("export VAULT_ADDR=…"), "{exit} {said}");
 }
 
 /// Changes the password under load and ends every session of the relay, repeatedly: `OUTBOXD_ROTATION_SECONDS`, 10

@@ -47,6 +47,7 @@ pub(crate) mod signed_tokens;
 pub(crate) mod standby;
 pub(crate) mod terminal;
 pub(crate) mod token_endpoint;
+pub(crate) mod vault;
 pub(crate) mod wait;
 pub(crate) mod watcher;
 pub(crate) mod withheld;

@@ -99,9 +99,10 @@ pub(crate) fn pause(process: &mut Child) {
     signal(process, "STOP");
     let threads = format!("/proc/{}/task", process.id());
     eventually(DEADLINE, "every thread has stopped", || {
-        fs::read_dir(&threads).unwrap().all(|thread| {
-            let status = fs::read_to_string(thread.unwrap().path().join("stat"));
-            // The state follows the name, which is in parentheses. A thread that has ended has no file.
+        // A process that has ended has no thread, and a thread that has ended no file.
+        let threads = fs::read_dir(&threads).into_iter().flatten().flatten();
+        threads.map(|thread| fs::read_to_string(thread.path().join("stat"))).all(|status| {
+            // The state follows the name, which is in parentheses.
             status.map_or(true, |stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
         })
     });

@@ -21,7 +21,7 @@ impl FileValue {
     /// Returns the text's source, if a file is among its placeholders.
     pub(super) fn of_placeholders(text: &str, resolver: Resolver<'_>) -> Option<Self> {
         let Resolver { environment, expressions } = resolver;
-        resolver.reads_files(text).then(|| Self::Placeholders {
+        resolver.reads_again(text).then(|| Self::Placeholders {
             text: Secret::new(text),
             environment: Arc::new(environment.clone()),
             expressions,

@@ -1,4 +1,4 @@
-//! `${env:X}`, `${file:/path:key}` and `${dir:/path:file}`, as Connect's config providers read them, and Quarkus's
+//! `${env:X}`, `${file:/path:key}`, `${dir:/path:file}` and `${vault:path:key}`, as Connect's config providers read them, and Quarkus's
 //! `${NAME:default}`. `${routedByValue}` belongs to the EventRouter, whether it is escaped or not.
 
 use std::collections::HashMap;
@@ -8,6 +8,7 @@ use std::path::{Component, Path};
 use zeroize::Zeroizing;
 
 use super::properties;
+use crate::credentials::{Vault, VaultError};
 
 /// Reason why a placeholder cannot be resolved.
 #[derive(Debug, thiserror::Error)]
@@ -39,11 +40,14 @@ pub(crate) enum PlaceholderError {
     #[error("{0:?} is not the name of a file inside the folder")]
     OutsideFolder(String),
     /// A provider that outboxd does not have, and the rest of the placeholder.
-    #[error("there is no config provider {0:?}: env, file and dir are available")]
+    #[error("there is no config provider {0:?}: env, file, dir and vault are available")]
     NoProvider(String, String),
     /// `${file:…}` or `${dir:…}` without its second part, and its first.
     #[error("${{{0}:…}} needs a path and a key: ${{{0}:/path:key}}")]
     Incomplete(String, String),
+    /// A secret of Vault that cannot be read.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
     /// An expression of Terraform.
     #[error("only Terraform can evaluate the expression in its place ({0})")]
     Terraform(String),
@@ -58,6 +62,7 @@ impl PlaceholderError {
         Some(match self {
             Self::NoVariable(name) => format!("export {name}=…"),
             Self::Bare(name) | Self::Terraform(name) => format!("write {}", variable_of(name)),
+            Self::Incomplete(provider, path) if provider == "vault" => format!("write ${{vault:{path}:KEY}}"),
             Self::Incomplete(_, path) => match path.rsplit_once('/') {
                 // The whole content of a file, such as a mounted secret.
                 Some((folder, name)) if !name.is_empty() => {
@@ -67,6 +72,7 @@ impl PlaceholderError {
                 _ => return None,
             },
             Self::NoProvider(provider, rest) => provider_fix(provider, rest),
+            Self::Vault(error) => return error.fix(),
             Self::Unreadable { path, .. } if path.starts_with("/run/secrets/") => {
                 format!("mount the secret at {}", path.rsplit_once('/')?.0)
             }
@@ -171,13 +177,14 @@ impl Resolver<'_> {
         }
     }
 
-    /// Returns whether the text contains a placeholder of a file.
-    pub(in crate::config) fn reads_files(self, text: &str) -> bool {
+    /// Returns whether the text contains a placeholder whose value may change: of a file or of Vault.
+    pub(in crate::config) fn reads_again(self, text: &str) -> bool {
         text.match_indices("${").any(|(at, _)| {
             let (before, inside) = (text.get(..at), text.get(at..).and_then(|rest| rest.split_once('}')));
-            let is_file =
-                |(inside, _): (&str, &str)| inside.starts_with("${file:") || inside.starts_with("${dir:");
-            inside.is_some_and(is_file) && !before.is_some_and(|before| self.is_escaped(before))
+            let changes = |(inside, _): (&str, &str)| {
+                ["${file:", "${dir:", "${vault:"].iter().any(|start| inside.starts_with(start))
+            };
+            inside.is_some_and(changes) && !before.is_some_and(|before| self.is_escaped(before))
         })
     }
 
@@ -203,11 +210,15 @@ impl Resolver<'_> {
         }
         match inside.split_once(':') {
             Some(("env", name)) => self.variable(name).map(Some),
-            Some((provider @ ("file" | "dir"), location)) => {
+            Some((provider @ ("file" | "dir" | "vault"), location)) => {
                 let (path, key) = location
                     .split_once(':')
                     .ok_or_else(|| PlaceholderError::Incomplete(provider.to_owned(), location.to_owned()))?;
-                if provider == "file" { property(path, key) } else { content(path, key) }.map(Some)
+                match provider {
+                    "file" => property(path, key).map(Some),
+                    "dir" => content(path, key).map(Some),
+                    _ => Ok(Some(Vault::of(self.environment)?.read(path, key)?.expose().to_owned())),
+                }
             }
             Some((name, default)) if self.expressions => {
                 Ok(Some(self.environment.get(name).map_or_else(|| default.to_owned(), Clone::clone)))
@@ -274,11 +285,7 @@ mod tests {
             ("${env:PW}", false, "s3cret (provided)"),
             ("a${env:PW}b${env:PW}", false, "as3cretbs3cret (provided)"),
             ("${env:NO}", false, "error: environment variable \"NO\" is not set"),
-            (
-                "${vault:x}",
-                false,
-                "error: there is no config provider \"vault\": env, file and dir are available",
-            ),
+            ("${vault:x}", false, "error: ${vault:…} needs a path and a key: ${vault:/path:key}"),
             ("${file:/x}", false, "error: ${file:…} needs a path and a key: ${file:/path:key}"),
             (
                 "${dir:/etc:../passwd}",
@@ -312,7 +319,9 @@ mod tests {
                 "${secrets:shop/database:password}",
                 "write ${env:PASSWORD}, or ${dir:/run/secrets:password} from the mounted secret",
             ),
-            ("${vault:secret/data/db:password}", "write ${env:PASSWORD}, or ${dir:/run/secrets:password}"),
+            ("${vault:secret/data/db:password}", "export VAULT_ADDR=…"),
+            ("${vault:secret/data/db}", "write ${vault:secret/data/db:KEY}"),
+            ("${aws:secret/db:password}", "write ${env:PASSWORD}, or ${dir:/run/secrets:password}"),
             ("${directory:/opt/kafka/db:password}", "write ${dir:/opt/kafka/db:password}"),
             ("${file:/run/secrets/password}", "write ${dir:/run/secrets:password}"),
             ("${DB_PASSWORD:-postgres}", "write ${env:DB_PASSWORD}"),
