@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hyper::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::{Vault, VaultError};
@@ -16,6 +16,20 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount/tok
 
 /// Part of its life for which a token is used.
 const USED_PERCENT: u64 = 80;
+
+/// A token of Vault.
+#[derive(Debug)]
+pub(super) struct Token {
+    pub(super) value: Secret,
+    /// End of its use, if it has one.
+    pub(super) ends_at: Option<Instant>,
+}
+
+impl Token {
+    pub(super) fn is_valid(&self) -> bool {
+        self.ends_at.is_none_or(|end| Instant::now() < end)
+    }
+}
 
 /// A way to get a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,11 +67,11 @@ impl Login {
         file.filter(|file| file.exists()).map(Self::File).ok_or(VaultError::NoLogin)
     }
 
-    /// Returns a token, and the end of its use if it has one.
-    pub(super) async fn token(&self, vault: &Vault) -> Result<(Secret, Option<Instant>), VaultError> {
+    /// Returns a token.
+    pub(super) async fn token(&self, vault: &Vault) -> Result<Token, VaultError> {
         match self {
-            Self::Token(token) => Ok((token.clone(), None)),
-            Self::File(path) => Ok((read(path)?, Some(Instant::now()))),
+            Self::Token(token) => Ok(Token { value: token.clone(), ends_at: None }),
+            Self::File(path) => Ok(Token { value: read(path)?, ends_at: Some(Instant::now()) }),
             Self::AppRole { mount, role, secret } => {
                 let body = json!({ "role_id": role, "secret_id": secret.expose() });
                 log_in(vault, mount, &body).await
@@ -70,20 +84,16 @@ impl Login {
     }
 }
 
-async fn log_in(
-    vault: &Vault,
-    mount: &str,
-    body: &serde_json::Value,
-) -> Result<(Secret, Option<Instant>), VaultError> {
+async fn log_in(vault: &Vault, mount: &str, body: &Value) -> Result<Token, VaultError> {
     let path = format!("auth/{mount}/login");
     let headers = [("Content-Type", "application/json")];
     let json = vault.request(Method::POST, &path, &headers, body.to_string()).await?;
-    let auth = &json["auth"];
-    let token = auth["client_token"].as_str().map(Secret::new);
-    let token = token.ok_or_else(|| VaultError::NoJson { address: vault.address.clone() })?;
-    let seconds = auth["lease_duration"].as_u64().filter(|seconds| *seconds > 0);
+    let value = json.pointer("/auth/client_token").and_then(Value::as_str).map(Secret::new);
+    let value = value.ok_or_else(|| VaultError::NoJson { address: vault.address.clone() })?;
+    let seconds = json.pointer("/auth/lease_duration").and_then(Value::as_u64).filter(|seconds| *seconds > 0);
     let used = |seconds: u64| Duration::from_secs(seconds.saturating_mul(USED_PERCENT) / 100);
-    Ok((token, seconds.and_then(|seconds| Instant::now().checked_add(used(seconds)))))
+    let ends_at = seconds.and_then(|seconds| Instant::now().checked_add(used(seconds)));
+    Ok(Token { value, ends_at })
 }
 
 fn read(path: &PathBuf) -> Result<Secret, VaultError> {

@@ -19,7 +19,7 @@ use super::http::{self, Answer};
 use super::wiped_json::WipedJson;
 use crate::secret::Secret;
 pub(crate) use error::VaultError;
-use login::Login;
+use login::{Login, Token};
 
 /// Time for which a secret is remembered. Some readers look every few seconds; a password that was refused is requested for minutes.
 const REMEMBERED: Duration = Duration::from_secs(15);
@@ -40,7 +40,7 @@ pub(crate) struct Vault {
 
 #[derive(Debug, Default)]
 struct Memory {
-    token: Option<(Secret, Option<Instant>)>,
+    token: Option<Token>,
     secrets: BTreeMap<String, (Instant, BTreeMap<String, Secret>)>,
 }
 
@@ -101,17 +101,14 @@ impl Vault {
 
     /// Reads a secret, with a new token if the last one is refused.
     async fn ask(&self, path: &str, memory: &mut Memory) -> Result<BTreeMap<String, Secret>, VaultError> {
-        let is_valid = |end: &Option<Instant>| end.is_none_or(|end| Instant::now() < end);
-        if let Some((token, _)) = memory.token.as_ref().filter(|(_, end)| is_valid(end)) {
-            match self.get(path, token).await {
+        if let Some(token) = memory.token.as_ref().filter(|token| token.is_valid()) {
+            match self.get(path, &token.value).await {
                 Err(VaultError::Refused { status: 403, .. }) => {}
                 answer => return answer,
             }
         }
-        let (token, end) = self.login.token(self).await?;
-        let secret = self.get(path, &token).await;
-        memory.token = Some((token, end));
-        secret
+        let token = memory.token.insert(self.login.token(self).await?);
+        self.get(path, &token.value).await
     }
 
     /// Reads a secret of an engine of version 1 or 2. The path of version 2 may be that of Vault's tools, without `data`.
@@ -135,10 +132,11 @@ impl Vault {
     async fn get_at(&self, path: &str, token: &Secret) -> Result<BTreeMap<String, Secret>, VaultError> {
         let headers = [("X-Vault-Token", token.expose())];
         let json = self.request(Method::GET, path, &headers, String::new()).await?;
-        let data = &json["data"];
-        let is_second_version = data["data"].is_object() && data["metadata"].is_object();
-        let members = if is_second_version { &data["data"] } else { data };
-        let members = members.as_object().ok_or_else(|| VaultError::NoSecret(path.to_owned()))?;
+        let object = |path: &str| json.pointer(path).and_then(Value::as_object);
+        let second_version = object("/data/metadata").and_then(|_| object("/data/data"));
+        let members = second_version
+            .or_else(|| object("/data"))
+            .ok_or_else(|| VaultError::NoSecret(path.to_owned()))?;
         let text = |value: &Value| value.as_str().map_or_else(|| Secret::new(value.to_string()), Secret::new);
         Ok(members.iter().map(|(key, value)| (key.clone(), text(value))).collect())
     }
@@ -167,7 +165,8 @@ impl Vault {
         if answer.status == 200 {
             return json.ok_or_else(|| VaultError::NoJson { address: self.address.clone() });
         }
-        let reasons = json.iter().flat_map(|json| json["errors"].as_array().into_iter().flatten());
+        let reasons =
+            json.iter().flat_map(|json| json.get("errors").and_then(Value::as_array).into_iter().flatten());
         let reasons: Vec<_> = reasons.filter_map(Value::as_str).map(|text| text.trim().to_owned()).collect();
         Err(VaultError::Refused { status: answer.status, path: path.to_owned(), reason: reasons.join("; ") })
     }

@@ -59,14 +59,14 @@ fn roles_log_in_and_a_refused_token_logs_in_again() {
     let account = folder.path().join("token");
     std::fs::write(&account, "canaryjwt\n").unwrap();
     let account = account.display().to_string();
-    let logins: [(&[(&str, &str)], &str, &str); 2] = [
+    let logins = [
         (
-            &[("VAULT_ROLE_ID", "r"), ("VAULT_SECRET_ID", "canaryid")],
+            vec![("VAULT_ROLE_ID", "r"), ("VAULT_SECRET_ID", "canaryid")],
             "POST /v1/auth/approle/login",
             r#"{"role_id":"r","secret_id":"canaryid"}"#,
         ),
         (
-            &[
+            vec![
                 ("VAULT_ROLE", "outboxd"),
                 ("VAULT_K8S_TOKEN_PATH", &account),
                 ("VAULT_AUTH_MOUNT", "cluster-1"),
@@ -77,7 +77,7 @@ fn roles_log_in_and_a_refused_token_logs_in_again() {
     ];
     for (login, line, body) in logins {
         let (values, asked) = read(
-            login,
+            &login,
             &[
                 ("200 OK", LOGGED_IN),
                 ("200 OK", FIRST_VERSION),
