@@ -67,6 +67,9 @@ struct Refusal {
     last: Instant,
 }
 
+/// Class of the SQLSTATEs of refused logins.
+const OF_LOGINS: &str = "28";
+
 /// A refusal that comes after a longer time is a new one: pauses between attempts are 30 s at most.
 const REFUSAL_GAP_MAX: Duration = Duration::from_secs(90);
 
@@ -135,6 +138,11 @@ impl Memory {
         let times = if recent { times.saturating_add(1) } else { 1 };
         self.fenced = (times, Some(now));
         times > FENCED_MAX
+    }
+
+    /// Ends the time of refused logins: the server has accepted one.
+    pub(in crate::relay) fn has_logged_in(&mut self) {
+        self.refused.take_if(|refusal| refusal.code.starts_with(OF_LOGINS));
     }
 
     /// Remembers a failure, if it is a doubtful refusal by the server. Other failures in between, such as those of a restart, do not
@@ -243,6 +251,22 @@ mod tests {
         for (seconds, code, expected) in cases {
             memory.was_refused(&refusal(code), start + Duration::from_secs(seconds));
             assert_eq!(memory.refused_for().as_secs(), expected, "{seconds} {code}");
+        }
+    }
+
+    #[test]
+    fn a_login_ends_the_time_of_refused_logins() {
+        let source = |code: &str| Box::new(ServerError { code: code.to_owned(), ..ServerError::default() });
+        let [address, user, database] = ["db:5432", "relay", "orders"].map(str::to_owned);
+        let renewable = Some("database.password".to_owned());
+        let login = postgres::Error::Login { address, user, database, renewable, source: source("28P01") };
+        let decoder = postgres::Error::Server { doing: "streaming".to_owned(), source: source("58P01") };
+        let (start, mut memory) = (Instant::now(), Memory::default());
+        for (error, expected) in [(Error::from(login), 0), (decoder.into(), 30)] {
+            memory.was_refused(&error, start);
+            memory.has_logged_in();
+            memory.was_refused(&error, start + Duration::from_secs(30));
+            assert_eq!(memory.refused_for().as_secs(), expected, "{error}");
         }
     }
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::error::{Class, Diagnose as _};
+use crate::kafka;
 use crate::postgres::{self, DOUBT_LASTS, SlotRetry};
 use crate::relay::error::Error;
 use crate::relay::time::backoff::Backoff;
@@ -120,7 +121,8 @@ fn after_session(error: &Error, situation: Situation, jitter: f64) -> Next {
         return if situation.stopping { Next::Stop } else { Next::NewProducer };
     }
     let unwritten = error.is_unwritten();
-    let broken_producer = matches!(error, Error::Kafka(_)) && !unwritten && !error.is_of_transactions();
+    // Everything else that passes at Kafka passes for a session too, such as a restart of the brokers while the state of transactions is read.
+    let broken_producer = matches!(error, Error::Kafka(kafka::Error::Fatal(_)));
     let in_vain = error.is_garbled() && situation.fruitless > GARBLED_RETRIES_MAX
         || unwritten && situation.fruitless > UNWRITTEN_RETRIES_MAX;
     // A stop does not wait for what is on its way, and a new producer must.
@@ -182,7 +184,7 @@ mod tests {
     use super::*;
     use crate::ack::Ticket;
     use crate::connect::record::Fingerprint;
-    use crate::kafka::{self, Cause, Rejection, TransactionFault};
+    use crate::kafka::{Cause, CreationFault, Rejection, TransactionFault};
     use crate::pgoutput::UnknownRelation;
     use crate::wal::{Lsn, Oid};
     use crate::wire::ServerError;
@@ -228,6 +230,11 @@ mod tests {
     fn transaction(fault: TransactionFault) -> Error {
         let (id, reason) = ("id".to_owned(), "reason".to_owned());
         kafka::Error::Transaction { fault, doing: "committed", id, reason }.into()
+    }
+
+    fn topic_creation(fault: CreationFault) -> Error {
+        let [topic, group, reason] = ["topic", "group", "reason"].map(str::to_owned);
+        kafka::Error::TopicCreation { topic, group, reason, fault }.into()
     }
 
     fn unreachable() -> kafka::Error {
@@ -284,7 +291,9 @@ mod tests {
             (transaction(TransactionFault::Fenced), retry(Same), retry(Same)),
             (transaction(TransactionFault::Unknown), retry(Same), retry(Same)),
             (kafka::Error::Fatal("gone".to_owned()).into(), retry(Same), Stop),
-            (unreachable().into(), retry(Same), Stop),
+            (unreachable().into(), retry(Same), retry(Same)),
+            (topic_creation(CreationFault::Passing), retry(Same), retry(Same)),
+            (topic_creation(CreationFault::Settings), Stop, Stop),
             (Error::Heartbeat(rejection()), Stop, Stop),
             (undrained(), Stop, Stop),
         ];

@@ -31,6 +31,7 @@ impl<'p> Process<'p> {
         self.mend(error, world);
         let circumstances = Circumstances {
             step,
+            logged_in: step == Step::Session,
             stopping: self.target.get() == Target::Stop,
             retries_max: None,
             time_left: None,

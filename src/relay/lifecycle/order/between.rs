@@ -32,6 +32,8 @@ pub(in crate::relay) enum Between {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::relay) struct Circumstances {
     pub(in crate::relay) step: Step,
+    /// True if PostgreSQL has accepted a login since the last failure.
+    pub(in crate::relay) logged_in: bool,
     /// True if the relay was commanded to stop.
     pub(in crate::relay) stopping: bool,
     /// `errors.max.retries`
@@ -108,7 +110,10 @@ pub(in crate::relay) fn begin_feed<T: Transport>(
 
 /// Decides what follows a failure, and remembers the failure.
 pub(in crate::relay) fn react(error: &Error, circumstances: Circumstances, memory: &mut Memory) -> Next {
-    let Circumstances { step, stopping, retries_max, time_left, now, jitter } = circumstances;
+    let Circumstances { step, logged_in, stopping, retries_max, time_left, now, jitter } = circumstances;
+    if logged_in {
+        memory.has_logged_in();
+    }
     let fenced_again = step == Step::Session && memory.is_fenced_again(error, now);
     memory.was_refused(error, now);
     let situation = Situation {

@@ -86,8 +86,10 @@ impl Relay {
         time_left: Option<Duration>,
         target: &TargetReceiver,
     ) -> Circumstances {
+        let logged_in = self.status.snapshot().condition(Component::Postgres).is_up();
         Circumstances {
             step,
+            logged_in,
             stopping: target.get() == Target::Stop,
             retries_max: self.parts.relay.retries_max,
             time_left,
