@@ -64,7 +64,8 @@ fn answer(mut stream: TcpStream, secret: Option<&Value>) {
         Some(secret) if line.starts_with("GET /v1/secret/data/orders/db ") => {
             ("200 OK", json!({ "data": { "data": secret, "metadata": { "version": 1 } } }))
         }
-        Some(_) => ("404 Not Found", json!({ "errors": [] })),
+        // No policy allows another path, not even that of the tools.
+        Some(_) => ("403 Forbidden", json!({ "errors": ["permission denied"] })),
     };
     let answer = answer.to_string();
     let length = answer.len();

@@ -111,21 +111,21 @@ impl Vault {
         self.get(path, &token.value).await
     }
 
-    /// Reads a secret of an engine of version 1 or 2. The path of version 2 may be that of Vault's tools, without `data`.
+    /// Reads a secret of an engine of version 1 or 2. The path of version 2 may be that of Vault's tools, without `data`, which no policy
+    /// allows.
     async fn get(&self, path: &str, token: &Secret) -> Result<BTreeMap<String, Secret>, VaultError> {
         let path = path.trim_matches('/');
-        match self.get_at(path, token).await {
-            Err(VaultError::Refused { status: 404, .. }) => {}
-            answer => return answer,
-        }
-        let with_data = path.split_once('/').map(|(engine, rest)| format!("{engine}/data/{rest}"));
-        let answer = match with_data {
-            Some(path) => self.get_at(&path, token).await,
+        let first = self.get_at(path, token).await;
+        let Err(VaultError::Refused { status: status @ (403 | 404), .. }) = first else { return first };
+        let with_data = path.split_once('/').filter(|(_, rest)| !rest.starts_with("data/"));
+        let second = match with_data {
+            Some((engine, rest)) => self.get_at(&format!("{engine}/data/{rest}"), token).await,
             None => Err(VaultError::NoSecret(path.to_owned())),
         };
-        match answer {
+        match second {
+            Err(VaultError::NoSecret(_) | VaultError::Refused { status: 404, .. }) if status == 403 => first,
             Err(VaultError::Refused { status: 404, .. }) => Err(VaultError::NoSecret(path.to_owned())),
-            answer => answer,
+            second => second,
         }
     }
 

@@ -6,6 +6,7 @@ const SECOND_VERSION: &str =
     r#"{"data":{"data":{"password":"canary","port":5432},"metadata":{"version":3}}}"#;
 const FIRST_VERSION: &str = r#"{"data":{"password":"canary","data":"x"},"lease_duration":3600}"#;
 const DENIED: &str = r#"{"errors":["1 error occurred:\n\t* permission denied\n\n"]}"#;
+const NOTHING: &str = r#"{"errors":[]}"#;
 const LOGGED_IN: &str = r#"{"auth":{"client_token":"canarytoken","lease_duration":3600}}"#;
 
 /// Reads each path and key from a server with these answers. Returns what was read, and the requests.
@@ -34,20 +35,30 @@ const TOKEN: [(&str, &str); 2] = [("VAULT_TOKEN", "canarytoken"), ("VAULT_NAMESP
 fn a_secret_of_either_version_is_read_and_remembered() {
     let (values, asked) = read(
         &TOKEN,
-        &[("200 OK", FIRST_VERSION), ("404 Not Found", r#"{"errors":[]}"#), ("200 OK", SECOND_VERSION)],
+        &[
+            ("200 OK", FIRST_VERSION),
+            ("404 Not Found", NOTHING),
+            ("200 OK", SECOND_VERSION),
+            // A policy for the path with `data` alone.
+            ("403 Forbidden", DENIED),
+            ("200 OK", SECOND_VERSION),
+        ],
         &[
             ("kv/db", "password"),
             ("kv/db", "data"),
             ("secret/app/db", "password"),
             ("secret/app/db", "port"),
             ("secret/app/db", "user"),
+            ("secret/app/kafka", "password"),
         ],
     );
     let ok = |text: &str| Ok(text.to_owned());
     assert_eq!(values[..4], [ok("canary"), ok("x"), ok("canary"), ok("5432")]);
+    assert_eq!(values[5], ok("canary"));
     assert_eq!(values[4], Err("the secret at secret/app/db has no key \"user\"".to_owned()));
     let lines: Vec<_> = asked.iter().filter_map(|asked| asked.lines().next()).collect();
-    let expected = ["kv/db", "secret/app/db", "secret/data/app/db"];
+    let expected =
+        ["kv/db", "secret/app/db", "secret/data/app/db", "secret/app/kafka", "secret/data/app/kafka"];
     assert_eq!(lines, expected.map(|path| format!("GET /v1/{path} HTTP/1.1")));
     let headers = asked[0].to_lowercase();
     assert!(headers.contains("x-vault-token: canarytoken") && headers.contains("x-vault-namespace: team"));
@@ -82,6 +93,7 @@ fn roles_log_in_and_a_refused_token_logs_in_again() {
                 ("200 OK", LOGGED_IN),
                 ("200 OK", FIRST_VERSION),
                 ("403 Forbidden", DENIED),
+                ("403 Forbidden", DENIED),
                 ("200 OK", LOGGED_IN),
                 ("200 OK", FIRST_VERSION),
             ],
@@ -89,25 +101,25 @@ fn roles_log_in_and_a_refused_token_logs_in_again() {
         );
         assert!(values.iter().all(|value| value.as_deref() == Ok("canary")), "{values:?}");
         assert!(asked[0].starts_with(line) && asked[0].ends_with(body), "{}", asked[0]);
-        assert!(asked[3].starts_with(line), "{}", asked[3]);
+        assert!(asked[4].starts_with(line), "{}", asked[4]);
     }
 }
 
 #[test]
 fn a_refusal_is_reported_in_vaults_words_without_a_secret() {
     let cases = [
-        ("403 Forbidden", DENIED, "answers 403 for kv/a: 1 error occurred:\n\t* permission denied"),
+        ("403 Forbidden", DENIED, "answers 403 for kv/data/a: 1 error occurred:\n\t* permission denied"),
         (
             "503 Service Unavailable",
             r#"{"errors":["Vault is sealed"]}"#,
-            "answers 503 for kv/a: Vault is sealed",
+            "answers 503 for kv/data/a: Vault is sealed",
         ),
-        ("502 Bad Gateway", "<html>canary</html>", "answers 502 for kv/a: "),
+        ("502 Bad Gateway", "<html>canary</html>", "answers 502 for kv/data/a: "),
         ("200 OK", "canary", "answers otherwise than Vault"),
-        ("200 OK", r#"{"data":null}"#, "Vault has no secret at kv/a"),
+        ("200 OK", r#"{"data":null}"#, "Vault has no secret at kv/data/a"),
     ];
     for (status, body, expected) in cases {
-        let (values, _) = read(&TOKEN, &[(status, body)], &[("kv/a", "password")]);
+        let (values, _) = read(&TOKEN, &[(status, body)], &[("kv/data/a", "password")]);
         let said = values[0].clone().unwrap_err();
         assert!(said.ends_with(expected), "{said:?}");
         assert!(!said.contains("canary"), "{said}");
